@@ -1,0 +1,65 @@
+"""One text, three algebras: the namespace in which an operation is written.
+
+The operations say `xp = namespace(x)` and then speak the Python array standard, so the same lines run on
+NumPy arrays, on torch tensors of any device, and on object arrays of SymPy expressions or 50-digit numbers.
+The few functions the standard lacks are here. Nothing imports torch: it is used only if the caller did.
+"""
+
+import array_api_compat
+import numpy as np
+import scipy.special
+
+from . import symbolic
+
+
+def namespace(*arrays):
+    """The array namespace that owns `arrays`; by convention it is called `xp`.
+
+    Raises TypeError if an argument is no array, or if the arrays belong to different libraries.
+    """
+    if any(isinstance(a, np.ndarray) and a.dtype == object for a in arrays):
+        return symbolic
+    return array_api_compat.array_namespace(*arrays)
+
+
+def is_torch(x):
+    """Whether x is a torch tensor (False, without importing torch, if the caller has not imported it)."""
+    return array_api_compat.is_torch_array(x)
+
+
+def like(values, x):
+    """A constant NumPy array as an array of x's library, device and (for floating values) dtype."""
+    xp = namespace(x)
+    if xp is symbolic:
+        return values
+    values = xp.asarray(values, device=array_api_compat.device(x))
+    return xp.astype(values, x.dtype) if xp.isdtype(values.dtype, "real floating") else values
+
+
+def error_function(x):
+    """erf(x) = 2/√π ∫₀ˣ exp(-t²) dt, element-wise."""
+    xp = namespace(x)
+    if xp is symbolic:
+        return symbolic.erf(x)
+    if is_torch(x):
+        return xp.erf(x)
+    return xp.asarray(scipy.special.erf(np.asarray(x)))
+
+
+def scatter_add(index, values, rows):
+    """Add row i of `values` to row `index[i]` of a zero array with `rows` rows.
+
+    index (n,) integers, values (n, D) -> (rows, D). Rows named twice receive both values. This is the
+    adjoint of looking rows up, and what the array standard has no word for.
+    """
+    xp = namespace(values)
+    if is_torch(values):
+        return xp.zeros((rows, values.shape[1]), dtype=values.dtype, device=values.device).index_add(
+            0, index, values
+        )
+    if isinstance(values, np.ndarray):
+        total = np.zeros((rows, values.shape[1]), dtype=values.dtype)
+        np.add.at(total, np.asarray(index), values)
+        return total
+    one_hot = xp.astype(xp.arange(rows)[:, None] == index[None, :], values.dtype)  # (rows, n)
+    return one_hot @ values
