@@ -5,6 +5,8 @@ NumPy arrays, on torch tensors of any device, and on object arrays of SymPy expr
 The few functions the standard lacks are here. Nothing imports torch: it is used only if the caller did.
 """
 
+import math
+
 import array_api_compat
 import numpy as np
 import scipy.special
@@ -34,6 +36,16 @@ def like(values, x):
         return values
     values = xp.asarray(values, device=array_api_compat.device(x))
     return xp.astype(values, x.dtype) if xp.isdtype(values.dtype, "real floating") else values
+
+
+def root(number, x):
+    """√number, a constant as exact as x is: a float, 50 digits, or the expression √number."""
+    return symbolic.root(number, x) if namespace(x) is symbolic else math.sqrt(number)
+
+
+def pi(x):
+    """π, as exact as x is."""
+    return symbolic.pi(x) if namespace(x) is symbolic else math.pi
 
 
 def error_function(x):

@@ -7,6 +7,7 @@ derivative is 0 away from the kink.
 """
 
 import itertools
+from builtins import any as any_of
 
 import gmpy2  # noqa: F401  (mpmath computes its 50 digits with it)
 import mpmath
@@ -15,9 +16,11 @@ import sympy
 from numpy import (  # noqa: F401  (these work on object arrays as they are)
     any,
     arange,
+    asarray,
     broadcast_to,
     concat,
     expand_dims,
+    int64,
     mean,
     permute_dims,
     reshape,
@@ -47,7 +50,8 @@ def _elementwise(of_expression, of_number):
 
     def function(x):
         return np.vectorize(
-            lambda e: of_number(e) if isinstance(e, mpmath.mpf) else of_expression(e), otypes=[object]
+            lambda e: of_number(e) if isinstance(e, (mpmath.mpf, float)) else of_expression(e),
+            otypes=[object],
         )(x)
 
     return function
@@ -57,6 +61,8 @@ exp = _elementwise(sympy.exp, mpmath.exp)
 log = _elementwise(sympy.log, mpmath.log)
 sqrt = _elementwise(sympy.sqrt, mpmath.sqrt)
 tanh = _elementwise(sympy.tanh, mpmath.tanh)
+sin = _elementwise(sympy.sin, mpmath.sin)
+cos = _elementwise(sympy.cos, mpmath.cos)
 erf = _elementwise(sympy.erf, mpmath.erf)
 isfinite = np.vectorize(lambda e: e not in (sympy.oo, -sympy.oo, mpmath.inf, -mpmath.inf), otypes=[bool])
 
@@ -64,6 +70,21 @@ isfinite = np.vectorize(lambda e: e not in (sympy.oo, -sympy.oo, mpmath.inf, -mp
 def astype(x, dtype):
     """Every number stays exact: the integers 0 and 1 of a converted condition."""
     return np.asarray(x).astype(int).astype(object) if np.asarray(x).dtype == bool else x
+
+
+def holds_numbers(x):
+    """Whether the entries of x are mpmath numbers; otherwise they are SymPy expressions."""
+    return any_of(isinstance(e, mpmath.mpf) for e in x.flat)
+
+
+def root(number, x):
+    """√number in the kind of number that x holds."""
+    return mpmath.sqrt(number) if holds_numbers(x) else sympy.sqrt(number)
+
+
+def pi(x):
+    """π in the kind of number that x holds."""
+    return +mpmath.pi if holds_numbers(x) else sympy.pi
 
 
 def symbols(name, shape):
@@ -74,7 +95,7 @@ def symbols(name, shape):
 
 def max(x, axis=-1, keepdims=False):
     """The maximum of numbers; of symbols, an unknown real constant (−∞ where every entry is −∞)."""
-    if isinstance(x.flat[0], (mpmath.mpf, float)) and np.vectorize(mpmath.isnan)(x).sum() == 0:
+    if holds_numbers(x):
         return np.max(x, axis=axis, keepdims=keepdims)
     nothing = np.all(~isfinite(x), axis=axis, keepdims=keepdims)
     return np.where(nothing, -sympy.oo, symbols(f"max{next(_fresh)}", nothing.shape))
@@ -83,6 +104,8 @@ def max(x, axis=-1, keepdims=False):
 def where(condition, a, b):
     """Choose a or b: by a Boolean array, or by relations such as x > 0 between expressions."""
     condition = np.asarray(condition)
+    if np.isscalar(b) and b == -np.inf and not holds_numbers(a):
+        b = -sympy.oo
     if condition.dtype == bool:
         return np.where(condition, a, b)
 

@@ -1,0 +1,73 @@
+r"""Activations, element by element. Φ and φ are the distribution function and density of N(0, 1).
+
+    relu(x)      = max(x, 0)                         relu'      = 1 if x > 0 else 0   (0 at the kink)
+    gelu(x)      = x Φ(x)                            gelu'      = Φ(x) + x φ(x)
+    gelu_tanh(x) = x (1 + t)/2,  t = tanh(u)         gelu_tanh' = (1 + t)/2 + x (1 - t²) u'/2
+                   u = √(2/π)(x + 0.044715 x³)       u'         = √(2/π)(1 + 3·0.044715 x²)
+    silu(x)      = x σ(x)                            silu'      = σ(x) (1 + x (1 - σ(x)))
+
+GELU: Hendrycks and Gimpel (2016), section 2. SiLU: Elfwing et al. (2018), section 2.
+"""
+
+from ..algebra import error_function, namespace, pi, root
+
+
+def relu(x):
+    """x (...) -> y (...), cache."""
+    xp = namespace(x)
+    return xp.where(x > 0, x, 0), {"x": x}
+
+
+def relu_backward(dy, cache):
+    """dy (...) -> dx (...). The derivative at 0 is chosen to be 0."""
+    xp = namespace(dy)
+    return xp.where(cache["x"] > 0, dy, 0)
+
+
+def gelu(x):
+    """The exact GELU. x (...) -> y (...), cache."""
+    Phi = (1 + error_function(x / root(2, x))) / 2
+    return x * Phi, {"x": x, "Phi": Phi}
+
+
+def gelu_backward(dy, cache):
+    """dy (...) -> dx (...)."""
+    x, Phi = cache["x"], cache["Phi"]
+    density = namespace(x).exp(-x * x / 2) / root(2 * pi(x), x)
+    return dy * (Phi + x * density)
+
+
+def gelu_tanh(x):
+    """The tanh form of GELU, as in GPT-2. x (...) -> y (...), cache."""
+    u = root(2 / pi(x), x) * x * (1 + CUBIC * (x * x))
+    t = namespace(x).tanh(u)
+    return x * (1 + t) / 2, {"x": x, "t": t}
+
+
+def gelu_tanh_backward(dy, cache):
+    """dy (...) -> dx (...)."""
+    x, t = cache["x"], cache["t"]
+    du = root(2 / pi(x), x) * (1 + 3 * CUBIC * (x * x))
+    return dy * ((1 + t) + x * (1 - t * t) * du) / 2
+
+
+def silu(x):
+    """SiLU, also called swish. x (...) -> y (...), cache."""
+    xp = namespace(x)
+    sigma = (1 + xp.tanh(x / 2)) / 2  # the logistic function, which cannot overflow in this form
+    return x * sigma, {"x": x, "sigma": sigma}
+
+
+def silu_backward(dy, cache):
+    """dy (...) -> dx (...)."""
+    x, sigma = cache["x"], cache["sigma"]
+    return dy * sigma * (1 + x * (1 - sigma))
+
+
+CUBIC = 0.044715  # Hendrycks and Gimpel (2016), section 2
+ACTIVATIONS = {
+    "relu": (relu, relu_backward),
+    "gelu": (gelu, gelu_backward),
+    "gelu_tanh": (gelu_tanh, gelu_tanh_backward),
+    "silu": (silu, silu_backward),
+}

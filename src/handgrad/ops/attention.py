@@ -1,0 +1,56 @@
+r"""Scaled dot-product attention, Vaswani et al. (2017), section 3.2.1.
+
+    forward    S = scale · Q Kᵀ + M        M is 0 where the mask is true, −∞ elsewhere
+               A = softmax(S)              row by row
+               Y = A V
+    backward   dV = Aᵀ dY
+               dA = dY Vᵀ
+               dS = A ∘ (dA - rowsum(A ∘ dA))
+               dQ = scale · dS K
+               dK = scale · dSᵀ Q
+
+A query whose mask is false everywhere attends to nothing: its output and its gradient are 0.
+"""
+
+from math import inf
+
+from ..algebra import namespace, root
+from .dropout import dropout, dropout_backward
+from .softmax import softmax, softmax_backward
+
+
+def attention(q, k, v, mask=None, scale=None, keep=None, p=0.0):
+    """q (..., T, K), k (..., S, K), v (..., S, E) -> y (..., T, E), cache.
+
+    mask: Boolean, broadcast to (..., T, S), true where the query may attend; None for everywhere.
+    scale: 1/√K if None. keep (..., T, S), p: dropout of the weights. The weights are cache["a"].
+    Raises ValueError if the widths, the lengths or the mask do not fit.
+    """
+    xp = namespace(q)
+    T, K, S = q.shape[-2], q.shape[-1], k.shape[-2]
+    if k.shape[-1] != K:
+        raise ValueError(f"k: expected width {K} as q has, got shape {tuple(k.shape)}")
+    if v.shape[-2] != S:
+        raise ValueError(f"v: expected {S} positions as k has, got shape {tuple(v.shape)}")
+    scale = 1 / root(K, q) if scale is None else scale
+    s = scale * (q @ k.mT)  # (..., T, S)
+    if mask is not None:
+        if any(m not in (1, n) for m, n in zip(mask.shape[-2:], (T, S), strict=True)) or mask.ndim > s.ndim:
+            raise ValueError(
+                f"mask: expected a shape that broadcasts to {tuple(s.shape)}, got {tuple(mask.shape)}"
+            )
+        s = xp.where(xp.asarray(mask), s, -inf)
+    a, normalised = softmax(s)  # (..., T, S)
+    kept, dropped = dropout(a, keep, p)
+    cache = {"q": q, "k": k, "v": v, "scale": scale, "a": a, "kept": kept}
+    return kept @ v, cache | {"normalised": normalised, "dropped": dropped}
+
+
+def attention_backward(dy, cache):
+    """dy (..., T, E) -> dq (..., T, K), dk (..., S, K), dv (..., S, E)."""
+    dv = cache["kept"].mT @ dy  # (..., S, E)
+    da = dropout_backward(dy @ cache["v"].mT, cache["dropped"])  # (..., T, S)
+    ds = softmax_backward(da, cache["normalised"])  # (..., T, S)
+    dq = cache["scale"] * (ds @ cache["k"])  # (..., T, K)
+    dk = cache["scale"] * (ds.mT @ cache["q"])  # (..., S, K)
+    return dq, dk, dv

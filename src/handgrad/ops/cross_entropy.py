@@ -1,0 +1,46 @@
+r"""Cross-entropy of softmax(z) against integer targets, averaged over the m targets that are not ignored.
+
+    forward    q    = (1 - α) one_hot(target) + α/V                    label smoothing α
+               loss = -1/m Σ_t Σ_v q_tv log p_tv,    p = softmax(z)
+    backward   dz   = dloss · (p - q)/m                                0 at ignored targets
+
+Label smoothing: Szegedy et al. (2016), section 7.
+"""
+
+import numpy as np
+
+from ..algebra import like, namespace
+
+
+def cross_entropy(z, targets, ignore_index=-100, label_smoothing=0.0):
+    """z (..., V), targets (...) integers -> loss (a scalar array), cache.
+
+    Raises ValueError if the shapes differ, a target is outside 0..V-1, or all targets are ignored.
+    """
+    xp = namespace(z)
+    V = z.shape[-1]
+    if tuple(targets.shape) != tuple(z.shape[:-1]):
+        raise ValueError(f"targets: expected shape {tuple(z.shape[:-1])}, got {tuple(targets.shape)}")
+    counted = xp.asarray(targets) != ignore_index  # (...)
+    if bool(xp.any(counted & ((xp.asarray(targets) < 0) | (xp.asarray(targets) >= V)))):
+        raise ValueError(f"targets: expected ids from 0 to V - 1 = {V - 1} or ignore_index = {ignore_index}")
+    m = int(xp.sum(xp.astype(counted, xp.int64)))
+    if m == 0:
+        raise ValueError(f"targets: expected at least one target to count, all are {ignore_index}")
+
+    top = xp.max(z, axis=-1, keepdims=True)  # (..., 1)
+    e = xp.exp(z - top)  # (..., V)
+    total = xp.sum(e, axis=-1, keepdims=True)  # (..., 1)
+    log_p = (z - top) - xp.log(total)  # (..., V)
+    one_hot = xp.astype(xp.asarray(targets)[..., None] == like(np.arange(V), z), z.dtype)  # (..., V)
+    q = (1 - label_smoothing) * one_hot + label_smoothing / V  # (..., V)
+    per_target = -xp.sum(q * log_p, axis=-1)  # (...)
+    loss = xp.sum(xp.where(counted, per_target, 0)) / m
+    return loss, {"p": e / total, "q": q, "counted": counted, "m": m}
+
+
+def cross_entropy_backward(dloss, cache):
+    """dloss (scalar) -> dz (..., V)."""
+    xp = namespace(cache["p"])
+    dz = dloss * (cache["p"] - cache["q"]) / cache["m"]  # (..., V)
+    return xp.where(cache["counted"][..., None], dz, 0)

@@ -1,0 +1,33 @@
+r"""Dropout with the mask passed in; kept entries are scaled up, so that the mean stays.
+
+    forward    y  = x ∘ keep / (1 - p)
+    backward   dx = dy ∘ keep / (1 - p)
+
+Srivastava et al. (2014), section 10, in the "inverted" form, which leaves inference untouched.
+"""
+
+from ..algebra import namespace
+
+
+def dropout(x, keep, p):
+    """x (...), keep (...) Boolean, probability p of being dropped -> y (...), cache.
+
+    keep=None means no dropout. Raises ValueError if p is not in [0, 1) or the shapes differ.
+    """
+    if keep is None:
+        return x, {"keep": None}
+    if not 0 <= p < 1:
+        raise ValueError(f"p: expected a probability in [0, 1), got {p}")
+    if tuple(keep.shape) != tuple(x.shape):
+        raise ValueError(f"keep: expected the shape of x {tuple(x.shape)}, got {tuple(keep.shape)}")
+    keep = namespace(x).asarray(keep)
+    return _apply(x, keep, p), {"keep": keep, "p": p}
+
+
+def dropout_backward(dy, cache):
+    """dy (...) -> dx (...)."""
+    return dy if cache["keep"] is None else _apply(dy, cache["keep"], cache["p"])
+
+
+def _apply(x, keep, p):
+    return namespace(x).where(keep, x / (1 - p), 0)
