@@ -1,15 +1,16 @@
 """The look of every figure in the book: colours, sizes, and how a figure reaches the page.
 
-Importing this package sets Matplotlib's defaults and, inside Jupyter, shows figures as SVG. The figures themselves
-are functions in one module per chapter; each returns a ``Figure``, which a notebook shows by naming it last in a cell.
+Importing this package sets Matplotlib's defaults and, inside Jupyter, shows figures as SVG. The figures
+themselves are functions in one module per chapter; each returns a ``Figure``, which a notebook shows by
+naming it last in a cell.
 
 >>> from handgrad.figures import COLOUR, subplots
 >>> fig, ax = subplots()
 >>> line, = ax.plot([0, 1], [0, 1], color=COLOUR["blue"])
 
-Colours are those of Okabe and Ito, "Color Universal Design" (2008): readers with any common form of colour blindness
-can tell them apart. Successive lines differ in dash as well, so that colour is never the only difference. The ground
-is white in both of the book's themes, so the contrasts measured here are the ones a reader sees.
+Colours are those of Okabe and Ito, "Color Universal Design" (2008): readers with any common form of colour
+blindness can tell them apart. Successive lines differ in dash as well, so that colour is never the only
+difference. The ground is white in both of the book's themes, so a reader sees the contrasts chosen here.
 """
 
 import matplotlib as mpl
@@ -70,7 +71,7 @@ def style():
 def subplots(rows=1, columns=1, size=(WIDTH, HEIGHT), **kwargs):
     """Return ``fig, axes`` like ``pyplot.subplots``, but outside pyplot's list of open figures.
 
-    So a notebook shows the figure exactly once, where it is the last value of a cell, and nothing needs closing.
+    So a notebook shows the figure once, where it is the last value of a cell, and nothing needs closing.
     ``kwargs`` go to ``Figure.subplots`` (``sharex``, ``width_ratios``, ...).
     """
     with style():
