@@ -1,4 +1,4 @@
-"""Every displayed equation of the chapters is checked by an executed cell, and the rule itself refuses what it must."""
+"""Every displayed equation of the chapters is checked by an executed cell; the rule refuses what it must."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ CHAPTERS = equations.chapters(NOTEBOOKS)
 EXERCISES = sorted(NOTEBOOKS.glob("*/*.ipynb"))
 
 
-# The book -------------------------------------------------------------------------------------------------------------
+# The book ---------------------------------------------------------------------------------------------------
 
 
 def test_there_are_chapters():
@@ -56,7 +56,7 @@ def test_the_index_of_an_empty_folder_is_refused(tmp_path):
         equations.index(tmp_path)
 
 
-# The rule: a sound notebook, and notebooks that it must refuse --------------------------------------------------------
+# The rule: a sound notebook, and notebooks that it must refuse ----------------------------------------------
 
 TEXT = "The gradient.\n\n$$\n\\mathrm{d}x = 2x\n$$ (eq-square)\n"
 IMPORTS = (

@@ -1,11 +1,12 @@
-"""Which equation of the book is checked, by what, and where: the reader of the notebooks behind the equation index.
+"""Which equation of the book is checked, by what, and where: the source of the equation index.
 
 A displayed equation carries a label, ``$$ ... $$ (eq-softmax-jacobian)``. A code cell that carries the tag
-``verifies:eq-softmax-jacobian`` executes a check of exactly that equation. An equation that only gives a name to
-something needs no check: its Markdown cell carries the tag ``definition:eq-softmax-jacobian``.
+``verifies:eq-softmax-jacobian`` executes a check of exactly that equation. An equation that only gives a
+name to something needs no check: its Markdown cell carries the tag ``definition:eq-softmax-jacobian``.
 
-`equations` reads the labelled equations of a notebook with their evidence; `problems` lists what breaks the rule; `index`
-writes the page. What counts as a check is decided from the syntax tree of the cell, never from its text: see `evidence`.
+`equations` reads the labelled equations of a notebook with their evidence; `problems` lists what breaks the
+rule; `index` writes the page. What counts as a check is decided from the syntax tree of the cell, never from
+its text: see `evidence`.
 """
 
 import ast
@@ -33,7 +34,7 @@ EVIDENCE = {
     "definition": "definition",
 }
 
-# A call is a check if its name leads to one of these functions, or to an assert_* of a testing module. All of them raise.
+# A call is a check if its name leads to one of these, or to an assert_* of a testing module. All raise.
 CHECKERS = {
     "handgrad.sums.prove_equal": "general",
     "handgrad.check.prove": "shipped",
@@ -47,7 +48,7 @@ NOT_RUN = {"skip-execution", "nbval-skip", "raises-exception"}
 
 @dataclass(frozen=True)
 class Equation:
-    """One labelled equation: its TeX, the index of its cell, and the kinds of evidence found for it, strongest first."""
+    """One labelled equation: its TeX, the index of its cell, and its kinds of evidence, strongest first."""
 
     label: str
     formula: str
@@ -55,7 +56,7 @@ class Equation:
     evidence: tuple[str, ...]
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------------------
 # Markdown: the displayed formulas
 
 _MARKDOWN = (
@@ -70,8 +71,8 @@ _MARKDOWN = (
 def displayed(text):
     """The displayed formulas of a Markdown text, in order, as pairs (label or None, TeX).
 
-    Formulas inside directives and lists are found; code blocks are not searched. A formula that shares a paragraph with
-    text has no label, whatever stands behind it, because MyST reads none there.
+    Formulas inside directives and lists are found; code blocks are not searched. A formula that shares a
+    paragraph with text has no label, whatever stands behind it, because MyST reads none there.
     """
     found = []
     for token in _MARKDOWN.parse(text):
@@ -90,12 +91,12 @@ def displayed(text):
     return found
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------------------
 # Code: what a cell checks
 
 
 def parse(source):
-    """The syntax tree of a code cell. Lines that IPython adds to Python (``%magic``, ``!shell``) become comments."""
+    """The syntax tree of a code cell. Lines that only IPython reads (``%magic``, ``!shell``) are left out."""
     lines = ("#" + line if line.lstrip()[:1] in ("%", "!") else line for line in source.splitlines())
     return ast.parse("\n".join(lines))
 
@@ -122,7 +123,7 @@ def imported(tree, names=()):
 
 
 def origin(node, names):
-    """The dotted name that an expression such as ``check.prove`` stands for, or None: "handgrad.check.prove"."""
+    """The dotted name an expression stands for, or None: "handgrad.check.prove" for ``check.prove``."""
     if isinstance(node, ast.Name):
         return names.get(node.id)
     if isinstance(node, ast.Attribute):
@@ -138,8 +139,9 @@ def _same(a, b):
 def cannot_fail(expression):
     """Whether the truth of an asserted expression is settled before anything runs.
 
-    So for constants, tuples, a value compared with itself, a difference of a value with itself, and a function such as
-    ``allclose`` of twice the same argument. This is a net for slips, not a proof that the check is a good one.
+    So for constants, tuples, a value compared with itself, a difference of a value with itself, and a
+    function such as ``allclose`` of twice the same argument. This is a net for slips, not a proof that the
+    check is a good one.
     """
     if not any(isinstance(node, (ast.Name, ast.Call)) for node in ast.walk(expression)):
         return True
@@ -211,7 +213,7 @@ def _called(node, names):
 
 
 def _asserted(test, names):
-    """An assertion is as strong as what it asks: an equality found by `handgrad.sums`, one found by SymPy, or numbers."""
+    """An assertion is as strong as what it asks: equality for every size, equality by SymPy, or numbers."""
     asked = {origin(node.func, names) or "" for node in ast.walk(test) if isinstance(node, ast.Call)}
     asked |= {
         origin(node, names) or "" for node in ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))
@@ -228,16 +230,16 @@ def _asserted(test, names):
 def evidence(source, names=()):
     """The kinds of check that a code cell executes, strongest first; () if it checks nothing.
 
-    source: the cell's text; names: what earlier cells imported (from `imported`). A check is an ``assert`` that can
-    fail, a call of a checker (`CHECKERS`), or ``with pytest.raises(...)``; not one in a function nobody calls, under
-    ``if False``, or in a ``try`` that catches its failure.
+    source: the cell's text; names: what earlier cells imported (from `imported`). A check is an ``assert``
+    that can fail, a call of a checker (`CHECKERS`), or ``with pytest.raises(...)``; not one in the body of a
+    function, under ``if False``, or in a ``try`` that catches its failure.
     """
     tree = parse(source)
     kinds = set(_checks(tree.body, imported(tree, names)))
     return tuple(kind for kind in EVIDENCE if kind in kinds)
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------------------
 # Notebooks
 
 
@@ -273,7 +275,7 @@ def equations(notebook):
 
 
 def problems(notebook):
-    """What breaks the rule in a notebook, as sentences; an empty list if every displayed equation is accounted for."""
+    """What breaks the rule in a notebook, as sentences; [] if every displayed equation is accounted for."""
     wrong = []
     labelled = Counter()
     defined = []
@@ -318,7 +320,7 @@ def problems(notebook):
     return wrong
 
 
-# ---------------------------------------------------------------------------------------------------------------------
+# ------------------------------------------------------------------------------------------------------------
 # The page
 
 
@@ -330,7 +332,7 @@ def chapters(folder):
 
 
 def index(folder):
-    """The equation index as MyST Markdown: every labelled equation of the chapters in `folder`, its evidence, a link.
+    """The equation index as MyST Markdown: every labelled equation of the chapters in `folder`.
 
     Raises FileNotFoundError if the folder holds no chapter.
     """
