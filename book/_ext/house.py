@@ -1,0 +1,141 @@
+"""What this book adds to Jupyter Book: a site that needs no other host, and pages that hold their promises.
+
+- Scripts and styles of other hosts are dropped; MathJax is copied from an installed package.
+- Every picture has words for readers who cannot see it. One without them is a warning, and a warning stops the build.
+- A chapter links its notebook, its exercises and its solutions; these link the chapter.
+- Each page describes itself to search engines.
+- Buttons that open a notebook elsewhere appear only when COURSE_REPOSITORY_URL says where.
+"""
+
+import importlib.metadata
+import os
+import re
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
+
+from docutils import nodes
+from nbclient.output_widget import OutputWidget
+from sphinx.util import logging
+from sphinx.util.fileutil import copy_asset
+
+logger = logging.getLogger(__name__)
+
+MATHJAX = ("tex-chtml.js", "output/chtml/fonts", "input/tex/extensions", "a11y", "sre")
+MATHJAX_OF_QUIZ = re.compile(r"https://[\w.-]+/npm/mathjax@3/es5/tex-svg\.js")
+NOTEBOOK = re.compile(r"notebooks/(exercises/|solutions/)?(\d\d_\w+)")
+
+
+def only_our_assets(app, config):
+    """Forget thebe, which Jupyter Book loads even when told not to, and every asset with a host of its own."""
+    for listeners in app.events.listeners.values():
+        listeners[:] = [x for x in listeners if x.handler.__module__ != "sphinx_thebe"]
+    for files in (app.registry.css_files, app.registry.js_files):
+        files[:] = [x for x in files if "thebe" not in str(x[0]) and not str(x[0]).startswith("http")]
+
+
+def launch_buttons(app, config):
+    """Without an address, the theme would lead to somebody else's repository."""
+    address = os.environ.get("COURSE_REPOSITORY_URL")
+    if not address:
+        return
+    options = config.html_theme_options
+    options.update(repository_url=address, repository_branch="main", use_repository_button=True)
+    options["launch_buttons"] = {
+        "notebook_interface": "jupyterlab",
+        "binderhub_url": "https://mybinder.org",
+        "colab_url": "https://colab.research.google.com",
+    }
+
+
+def copy_mathjax(app, exception):
+    if exception or app.builder.format != "html":
+        return
+    for file in importlib.metadata.distribution("sphinx-mathjax-offline").files:
+        if file.name == "tex-chtml.js":
+            source = Path(file.locate()).parent
+    for part in MATHJAX:
+        target = app.outdir / "_static" / "mathjax" / part
+        copy_asset(source / part, target if (source / part).is_dir() else target.parent)
+
+
+def mathjax_of_quiz(app, pagename, templatename, context, doctree):
+    """A quiz loads MathJax where the page has not; it must take ours."""
+    if "body" in context:
+        ours = context["pathto"]("_static/" + app.config.mathjax_path, resource=True)
+        context["body"] = MATHJAX_OF_QUIZ.sub(ours, context["body"])
+
+
+class Pictures(HTMLParser):
+    """The pictures of a page that have no words, by their address."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.wordless = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        if tag != "img":
+            return
+        attributes = dict(attributes)
+        words = (attributes.get("alt") or "").strip()
+        is_path = re.fullmatch(r"\S*/\S*|\S+\.(svg|png|jpe?g|gif|webp)", words)
+        if not words or is_path:
+            self.wordless.append(attributes.get("src", "")[:80])
+
+
+def words_for_pictures(app, pagename, templatename, context, doctree):
+    for source in Pictures(context.get("body", "")).wordless:
+        logger.warning("the picture %s has no alt text", source, location=pagename, type="house")
+
+
+def links_of_chapter(app, pagename, templatename, context, doctree):
+    """Below the title of a notebook, where its companions are."""
+    notebook = NOTEBOOK.fullmatch(pagename)
+    if not notebook or "body" not in context:
+        return
+    kind, name = notebook.groups()
+    pages = {
+        "Chapter": f"notebooks/{name}",
+        "Exercises": f"notebooks/exercises/{name}",
+        "Solutions": f"notebooks/solutions/{name}",
+    }
+    links = [
+        f'<a href="{escape(context["pathto"](page))}">{title}</a>'
+        for title, page in pages.items()
+        if page != pagename and page in app.env.found_docs
+    ]
+    file = f"_sources/{pagename}.ipynb"
+    links.insert(0, f'<a href="{escape(context["pathto"](file, resource=True))}" download>This notebook</a>')
+    items = "".join(f"<li>{link}</li>" for link in links)
+    navigation = f'<nav class="companions" aria-label="Notebook, exercises, solutions"><ul>{items}</ul></nav>'
+    context["body"] = context["body"].replace("</h1>", "</h1>\n" + navigation, 1)
+
+
+def description(app, pagename, templatename, context, doctree):
+    """The first paragraph, for search engines, unless the page has its own."""
+    if doctree is None or 'name="description"' in context.get("metatags", ""):
+        return
+    for paragraph in doctree.findall(nodes.paragraph):
+        words = " ".join(paragraph.astext().split())
+        if len(words) > 60 and "$" not in words and "\\" not in words:
+            break
+    else:
+        words = f"{context.get('title', '')}. {app.config.html_title}"
+    if len(words) > 160:
+        words = words[:157].rsplit(" ", 1)[0] + "…"
+    context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{escape(words)}">\n'
+
+
+def setup(app):
+    # Read by handgrad.interactive: the pages have no Python behind them.
+    os.environ["HANDGRAD_STATIC"] = "1"
+    # nbclient, issue 312: a cell that fills an Output widget may wait for its own message for ever. The build does
+    # not need the message.
+    OutputWidget.send = lambda self, *args, **kwargs: None
+    app.connect("config-inited", only_our_assets)
+    app.connect("config-inited", launch_buttons)
+    app.connect("build-finished", copy_mathjax)
+    for change in (mathjax_of_quiz, words_for_pictures, links_of_chapter, description):
+        app.connect("html-page-context", change)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
