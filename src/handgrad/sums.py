@@ -1,0 +1,414 @@
+"""Calculus with sums of symbolic length: a gradient for every size at once.
+
+A formula such as the mean of x is written with an index sum, and its length D stays a symbol:
+
+    D = sizes("D")                           # a positive integer, not a number
+    i, j = index("i j", D)                   # free indices, both running over 0 … D−1
+    x, g = arrays("x g")                     # x[i] is one entry
+    mean = total(lambda k: x[k], D) / D      # Σ_k x_k / D
+    gradient(mean, x[j])                     # 1/D
+    prove_equal(gradient(mean, x[j]), 1 / D) # silent, or an AssertionError that shows the difference
+
+Sums count from 0, as Python does: ``total(f, n)`` is Σ_{k=0}^{n−1} f(k). Every index knows its range, which
+makes the central step legal: Σ_k δ_kj f(k) = f(j) holds only if j lies in the range of k.
+
+Differentiation itself is SymPy's. What SymPy lacks, and this file adds, is a normal form for the results:
+products multiplied out, constants pulled in front of sums, Kronecker deltas summed away, nested sums
+flattened (in a finite sum the order of summation is free), summation indices renamed in one canonical way.
+"""
+
+from itertools import chain, count, groupby, permutations, product
+
+import numpy as np
+import sympy as sp
+from sympy import Add, Indexed, IndexedBase, KroneckerDelta, Mul, Sum, Symbol, sympify
+
+_NAMES = ("k", "l", "m", "r", "s", "t", "u", "v", "w", "p", "q")  # how summation indices are printed
+_FREE, _CANONICAL = (
+    0,
+    -1,
+)  # marks of an Index: written by the reader, named by the normal form; others are unique
+_unique = count(1)
+_MULTIPLY = dict(mul=True, multinomial=False, power_exp=False, power_base=False, log=False, basic=False)
+
+
+class Index(Symbol):
+    """An integer that runs over 0 … size−1. Two indices are equal only if name, size and mark agree.
+
+    A summation index never carries the mark of an index that the reader made. So no sum can capture a free
+    index, not even one of the same name.
+    """
+
+    __slots__ = ("size", "mark")
+
+    def __new__(cls, name, size, mark=_FREE):
+        self = Symbol.__xnew__(cls, name, integer=True, nonnegative=True)
+        self.size, self.mark = sympify(size), mark
+        return self
+
+    def _hashable_content(self):
+        return (*super()._hashable_content(), self.size, self.mark)
+
+    def sort_key(self, order=None):
+        one = sp.S.One
+        return self.class_key(), (3, (self.name, str(self.size), str(self.mark))), one.sort_key(), one
+
+    def __reduce__(self):
+        return Index, (self.name, self.size, self.mark)
+
+
+# ------------------------------------------------------------------------------------------ writing a formula
+
+
+def sizes(names):
+    """Symbolic lengths, positive integers: ``B, T, D = sizes("B T D")``."""
+    return sp.symbols(names, integer=True, positive=True)
+
+
+def index(names, size):
+    """Free indices that run over 0 … size−1: ``i, j = index("i j", D)``."""
+    return _one_or_all([Index(name, size) for name in names.split()])
+
+
+def arrays(names):
+    """Arrays of symbols: ``x, W = arrays("x W")``; ``x[i]`` and ``W[i, j]`` are entries."""
+    return _one_or_all([IndexedBase(name) for name in names.split()])
+
+
+def labels(name, size):
+    """An array of integers in 0 … size−1, such as token ids: ``y = labels("y", V)``, then ``z[i, y[i]]``."""
+    return IndexedBase(Index(name, size))
+
+
+def total(f, n, name=None):
+    """The sum f(0) + f(1) + … + f(n−1), where n may be a symbol.
+
+    f     a function from an index to an expression
+    n     the number of terms
+    name  how the summation index is printed; by default the first of k, l, m, … that is not in use
+
+    Raises ValueError if the given name already occurs in the summand (it would print an ambiguous formula).
+    """
+    place = Index("place", n, next(_unique))
+    summand = sympify(f(place))
+    used = {symbol.name for symbol in summand.atoms(Symbol)}
+    if name in used:
+        raise ValueError(f"name: expected one that the summand does not use, got {name!r} for {summand}")
+    k = Index(name or next(c for c in _names_without(used) if c not in used), n, next(_unique))
+    return Sum(summand.xreplace({place: k}), (k, 0, sympify(n) - 1))
+
+
+def equation(left, e):
+    """The line "left = e", for display. left is LaTeX, for example r"\\mathrm{d}x_j"."""
+    return sp.Eq(Symbol(left), sympify(e), evaluate=False)
+
+
+def _one_or_all(items):
+    return items[0] if len(items) == 1 else tuple(items)
+
+
+def _names_without(used):
+    return chain((name for name in _NAMES if name not in used), (f"k_{number}" for number in count(1)))
+
+
+# -------------------------------------------------------------------------------------------- differentiation
+
+
+def gradient(scalar, entry):
+    """The partial derivative of a scalar by one entry such as ``x[j]``, or by a plain symbol.
+
+    Deltas are summed away and constants pulled out, nothing else, so that the result can be read.
+    Raises ValueError if entry is neither, or if an index has no stated range or one that does not fit.
+    """
+    scalar, entry = sympify(scalar), sympify(entry)
+    if isinstance(entry, Indexed):
+        for position in entry.indices:
+            _require_range(position)
+        if any(len(e.indices) != len(entry.indices) for e in scalar.atoms(Indexed) if e.base == entry.base):
+            raise ValueError(f"entry: {entry} has another number of indices than {entry.base} in the scalar")
+    elif not isinstance(entry, Symbol):
+        raise ValueError(f"entry: expected an array entry such as x[j], or a symbol, got {entry}")
+    derivative = sp.diff(_checked_and_fresh(scalar), entry)
+    return _settle(derivative, multiply_out=False)
+
+
+# -------------------------------------------------------------------------------------------- the normal form
+
+
+def normal_form(e):
+    """The expression multiplied out, deltas summed away, sums flattened, summation indices renamed k, l, m, …
+
+    Equal to e for all sizes ≥ 1 and all values of the arrays; applied twice it changes nothing more.
+    Raises ValueError for a sum that `total` did not make and for a delta between indices of unequal ranges.
+    """
+    return _settle(sympify(e), multiply_out=True)
+
+
+def _settle(e, multiply_out):
+    used = {symbol.name for symbol in e.atoms(Symbol) if getattr(symbol, "mark", _FREE) == _FREE}
+    for _ in range(20):
+        before, e = e, _rewrite(_checked_and_fresh(e), used, multiply_out)
+        if e == before:
+            return e
+    raise RuntimeError(f"no normal form within 20 rounds; stopped at {e}")
+
+
+def _checked_and_fresh(e):
+    """Every sum gets a summation index of its own; a sum that `total` did not make is refused."""
+    if not e.has(Sum):
+        return e
+    if not isinstance(e, Sum):
+        return e.func(*map(_checked_and_fresh, e.args))
+    for k, low, high in e.limits:
+        if not isinstance(k, Index) or k.mark == _FREE or low != 0 or high != k.size - 1:
+            raise ValueError(f"expected sums made by total(f, n), got a sum over {k} from {low} to {high}")
+        if k.size.atoms(Index):
+            raise ValueError(f"the length {k.size} of a sum depends on an index; use a 0/1 mask instead")
+    fresh = {k: Index(k.name, k.size, next(_unique)) for k, _, _ in e.limits}
+    body = _checked_and_fresh(e.function.xreplace(fresh))
+    return Sum(body, *[(fresh[k], low, high) for k, low, high in e.limits])
+
+
+def _rewrite(e, used, multiply_out):
+    """One pass from the leaves to the root."""
+    done = {}
+
+    def walk(q):
+        if not q.args or isinstance(q, (Indexed, KroneckerDelta)):
+            return q
+        if q not in done:
+            done[q] = over(q) if isinstance(q, Sum) else local(q.func(*map(walk, q.args)))
+        return done[q]
+
+    def over(q):
+        body = walk(q.function)
+        for k, _, _ in q.limits:  # the innermost sum stands first
+            body = Add(*[_sum_of_term(t, k, used, multiply_out) for t in _terms(body, k, multiply_out)])
+        return body
+
+    def local(q):
+        if q.is_Mul:
+            q = _use_deltas(q)
+        if not multiply_out:
+            return q
+        if q.is_Mul and any(factor.is_Add for factor in q.args):
+            return q.expand(deep=False, **_MULTIPLY)
+        if q.is_Pow and q.base.is_Add and q.exp.is_Rational:
+            whole = q.exp.is_Integer and q.exp.is_positive
+            return sp.expand_multinomial(q, deep=False) if whole else sp.factor_terms(q.base) ** q.exp
+        if isinstance(q, sp.exp) and q.exp.is_Add:
+            return Mul(*[sp.exp(term) for term in q.exp.args])
+        return q
+
+    return walk(e)
+
+
+def _terms(body, k, multiply_out):
+    """The terms of a summand, brackets opened (in the readable form only those that hold a delta in k)."""
+    for term in Add.make_args(body):
+        if multiply_out:
+            yield from Add.make_args(term.expand(deep=False, **_MULTIPLY) if term.is_Mul else term)
+            continue
+        brackets, rest = [], []
+        for factor in Mul.make_args(term):
+            opens = factor.is_Add and any(k in delta.args for delta in factor.atoms(KroneckerDelta))
+            (brackets if opens else rest).append(factor)
+        for part in Add.make_args(sp.expand_mul(Mul(*brackets))):
+            yield Mul(part, *rest)
+
+
+def _sum_of_term(term, k, used, multiply_out):
+    """Σ_k term, for a single product: use a delta, or pull out what does not depend on k."""
+    for delta in Mul.make_args(term):
+        if isinstance(delta, KroneckerDelta) and k in delta.args:
+            other = delta.args[0] if delta.args[1] == k else delta.args[1]
+            if not other.has(k):
+                _require_range(other, k)
+                return (term / delta).xreplace({k: other})
+    constant, body = term.as_independent(k, as_Add=False)
+    if body == 1:
+        return constant * k.size
+    return constant * _named_sum(body, k, used, flatten=multiply_out)
+
+
+def _use_deltas(q):
+    """δ_ij f(j) = δ_ij f(i): one of the two ways of writing it is chosen."""
+    for delta in q.args:
+        if isinstance(delta, KroneckerDelta):
+            keep, drop = sorted(delta.args, key=lambda a: (isinstance(a, Index), a.sort_key()))
+            if isinstance(drop, Index) and not keep.has(drop):
+                _require_range(keep, drop)
+                q = delta * (q / delta).xreplace({drop: keep})
+    return q
+
+
+def _require_range(position, within=None):
+    """Refuse an index whose range is not known, or is not that of the index `within`."""
+    if isinstance(position, Indexed) and isinstance(position.base.label, Index):
+        size = position.base.label.size
+    elif isinstance(position, Index):
+        size = position.size
+    elif position.is_Integer and position >= 0:
+        size = None
+        if within is not None and not (within.size - 1 - position).is_nonnegative:
+            raise ValueError(
+                f"index {position}: not known to lie in 0 … {within.size - 1}, the range of {within}"
+            )
+    else:
+        raise ValueError(f'index {position}: its range is not stated; make it with index("{position}", size)')
+    if within is not None and size is not None and size != within.size:
+        raise ValueError(
+            f"index {position}: runs over 0 … {size - 1}, but {within} over 0 … {within.size - 1}"
+        )
+
+
+def _named_sum(body, k, used, flatten):
+    """Σ_k body with canonical names; a sum that is a factor of the body joins it as further indices."""
+    indices, factors = [k], []
+    for factor in Mul.make_args(body):
+        base, power = factor.as_base_exp()
+        if flatten and isinstance(base, Sum) and power.is_Integer and power.is_positive:
+            for _ in range(int(power)):
+                own = {limit[0]: Index("own", limit[0].size, next(_unique)) for limit in base.limits}
+                factors.append(base.function.xreplace(own))
+                indices += own.values()
+        else:
+            factors.append(factor)
+    body = Mul(*factors)
+
+    # Sort by size, then by a description that mentions no name. Only where both agree, try every order.
+    def description(k):
+        others = [other for other in indices if other.size == k.size]
+        if len(others) == 1:
+            return str(k.size), ""
+        stars = {other: Index("*", other.size, -2) for other in others} | {k: Index("+", k.size, -3)}
+        blanks = {other: Index("o", other.size, -4) for other in indices if other.size != k.size}
+        return str(k.size), str(body.xreplace(stars | blanks))
+
+    described = sorted(((description(k), k) for k in indices), key=lambda pair: pair[0])
+    groups = [[k for _, k in group] for _, group in groupby(described, key=lambda pair: pair[0])]
+    depth = _depth(body)
+    names = [name for name, _ in zip(_names_without(used), range(depth + len(indices)))][depth:]
+    candidates = []
+    for orders in product(*map(permutations, groups)):
+        order = [k for group in orders for k in group]
+        named = {k: Index(name, k.size, _CANONICAL) for k, name in zip(order, names)}
+        candidates.append(Sum(body.xreplace(named), *[(named[k], 0, k.size - 1) for k in order]))
+    return min(candidates, key=str) if len(candidates) > 1 else candidates[0]
+
+
+def _depth(e):
+    return max((_depth(s.function) + len(s.limits) for s in e.atoms(Sum)), default=0)
+
+
+# --------------------------------------------------------------------------------------------------- equality
+
+
+def equal(a, b):
+    """True if a = b is proved for all sizes and values, False if it is not; `prove_equal` says why."""
+    return _vanishes(normal_form(sympify(a) - sympify(b)))
+
+
+def prove_equal(a, b, rng=None):
+    """Prove a = b for all sizes and values, or raise an AssertionError that shows the difference.
+
+    The message tells two cases apart: refuted, with sizes and numbers where a ≠ b; or not proved, when random
+    numbers (drawn from rng) show no difference and yet the normal form of a − b is not recognised as 0.
+    """
+    a, b = sympify(a), sympify(b)
+    difference = normal_form(a - b)
+    if _vanishes(difference):
+        return
+    rng = np.random.default_rng(0) if rng is None else rng
+    for _ in range(5):
+        values = random_values(a - b, rng)
+        left, right = evaluate(a, values), evaluate(b, values)
+        if not np.isclose(left, right, rtol=1e-9, atol=1e-12):
+            where = ", ".join(f"{name} = {value}" for name, value in values.items() if np.ndim(value) == 0)
+            raise AssertionError(
+                f"not equal. At {where} and random arrays:\n  left  = {left:.6g}\n  right = {right:.6g}\n"
+                f"left − right = {difference}"
+            )
+    raise AssertionError(f"not proved, though five random points agree.\nleft − right = {difference}")
+
+
+def _vanishes(e):
+    """Is a normal form 0? Sums, entries and functions count as unknowns, a root as r with r^q = its base."""
+    unknowns, roots = {}, {}
+
+    def algebraic(q):
+        if q.is_Number:
+            return q
+        if q.is_Add or q.is_Mul:
+            return q.func(*map(algebraic, q.args))
+        if q.is_Pow and q.exp.is_Rational:
+            base = algebraic(q.base)
+            if q.exp.is_Integer:
+                return base**q.exp
+            return roots.setdefault((base, q.exp.q), sp.Dummy("root")) ** q.exp.p
+        return unknowns.setdefault(q, sp.Dummy("unknown"))
+
+    remainder = sp.fraction(sp.together(algebraic(e)))[0]
+    for (base, degree), root in reversed(roots.items()):
+        numerator, denominator = sp.fraction(sp.together(base))
+        remainder = sp.prem(sp.expand(remainder), denominator * root**degree - numerator, root)
+    return sp.expand(remainder) == 0
+
+
+# ----------------------------------------------------------------------------------------------- with numbers
+
+
+def evaluate(e, values):
+    """The number that e takes. values maps each array, size, symbol and free index of e to its value.
+
+    Plain loops, independent of `normal_form`, so that each can check the other.
+    Raises ValueError if a value is missing, or if an index or a label lies outside its range.
+    """
+    e = _checked_and_fresh(sympify(e))
+    given = {getattr(key, "label", key): value for key, value in values.items()}
+    free = sorted(_free_symbols(e), key=lambda symbol: symbol.sort_key())
+    for symbol in free:
+        if symbol not in given:
+            raise ValueError(f"values: expected one for each of {free}, got none for {symbol}")
+    for symbol in free:
+        if isinstance(symbol, Index):
+            size = _length(symbol.size, given)
+            if np.any(np.less(given[symbol], 0)) or np.any(np.greater_equal(given[symbol], size)):
+                raise ValueError(f"values: expected {symbol} within 0 … {size - 1}, got {given[symbol]}")
+    bound = [k for k in e.atoms(Index) if k not in free]
+    plain = {symbol: Symbol(f"a{number}") for number, symbol in enumerate([*free, *bound])}
+    compute = sp.lambdify([plain[symbol] for symbol in free], e.xreplace(plain), ["math", "scipy"])
+    return float(compute(*[given[symbol] for symbol in free]))
+
+
+def random_values(e, rng, sizes=(2, 3, 4)):
+    """Values for `evaluate`: indices and labels within their ranges, arrays of the shapes that e needs."""
+    e = sympify(e)
+    free = sorted(_free_symbols(e), key=lambda symbol: symbol.sort_key())
+    values = {size: int(rng.choice(sizes)) for size in free if size.is_integer and size.is_positive}
+
+    def length(position):
+        if position.is_Integer:
+            return int(position) + 1
+        return _length((position.base.label if isinstance(position, Indexed) else position).size, values)
+
+    for symbol in free:
+        if symbol in values:
+            continue
+        used = [entry.indices for entry in e.atoms(Indexed) if entry.base.label == symbol]
+        shape = tuple(max(map(length, positions)) for positions in zip(*used)) or None
+        integer = isinstance(symbol, Index)
+        values[symbol] = (
+            rng.integers(length(symbol), size=shape) if integer else rng.uniform(0.5, 1.5, size=shape)
+        )
+    return values
+
+
+def _length(size, values):
+    return int(size.subs({symbol: values[symbol] for symbol in size.free_symbols}))
+
+
+def _free_symbols(e):
+    """All that needs a value: sizes (also those of indices), scalars, free indices, names of arrays."""
+    free = {symbol for symbol in e.atoms(Symbol) if getattr(symbol, "mark", _FREE) == _FREE}
+    return free.union(*(k.size.free_symbols for k in e.atoms(Index)))

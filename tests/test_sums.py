@@ -1,0 +1,424 @@
+"""handgrad.sums: sound (numbers agree), discriminating (wrong formulas are refuted), settled (idempotent)."""
+
+import pickle
+
+import numpy as np
+import pytest
+import sympy as sp
+from sympy import KroneckerDelta, Sum, Symbol, erf, exp, log, sqrt
+
+from handgrad.sums import (
+    arrays,
+    equal,
+    equation,
+    evaluate,
+    gradient,
+    index,
+    labels,
+    normal_form,
+    prove_equal,
+    random_values,
+    sizes,
+    total,
+)
+
+B, T, S, D, K, V = sizes("B T S D K V")
+eps, alpha, c = sp.symbols("epsilon alpha c", positive=True)
+x, g, gamma, z, X, W, Q, Key, Val, G, M, E = arrays("x g gamma z X W Q K V G M E")
+y, tokens = labels("y", V), labels("t", V)
+i, j = index("i j", D)
+
+# ----------------------------------------------------------------------------------------------- the formulas
+
+
+def mean(f, n):
+    return total(f, n) / n
+
+
+def variance(f, n):
+    return mean(lambda k: (f(k) - mean(f, n)) ** 2, n)
+
+
+def normalised(f, k, eps=eps):
+    return (f(k) - mean(f, D)) / sqrt(variance(f, D) + eps)
+
+
+def hat(k):
+    return normalised(lambda l: x[l], k)
+
+
+def softmax(k):
+    return exp(x[k]) / total(lambda l: exp(x[l]), D)
+
+
+def layer_norm_loss():
+    return total(lambda k: g[k] * gamma[k] * normalised(lambda l: x[l], k), D)
+
+
+def layer_norm_dx(j):
+    def dhat(k):
+        return g[k] * gamma[k]
+
+    return (dhat(j) - mean(dhat, D) - hat(j) * mean(lambda k: dhat(k) * hat(k), D)) / sqrt(
+        variance(lambda k: x[k], D) + eps
+    )
+
+
+def rms_loss():
+    root = sqrt(mean(lambda k: x[k] ** 2, D) + eps)
+    return total(lambda k: g[k] * x[k] / root, D)
+
+
+def cross_entropy():
+    return total(lambda t: log(total(lambda v: exp(z[t, v]), V)) - z[t, y[t]], T) / T
+
+
+def weight(t, s):
+    def unscaled(s):
+        return M[t, s] * exp(total(lambda k: Q[t, k] * Key[s, k], K) / sqrt(K))
+
+    return unscaled(s) / total(unscaled, S)
+
+
+def attention_loss():
+    return total(lambda t: total(lambda d: G[t, d] * total(lambda s: weight(t, s) * Val[s, d], S), D), T)
+
+
+def d_score(t, s):
+    def d_weight(s):
+        return total(lambda d: G[t, d] * Val[s, d], D)
+
+    return weight(t, s) * (d_weight(s) - total(lambda r: weight(t, r) * d_weight(r), S)) / sqrt(K)
+
+
+def attention_dq(t, k):
+    return total(lambda s: d_score(t, s) * Key[s, k], S)
+
+
+t, s, v, k = index("t", T), index("s", S), index("v", V), index("k", K)
+
+# One line per family of derivatives: scalar, entry, closed form.
+FAMILIES = {
+    "mean": (mean(lambda k: x[k], D), x[j], 1 / D),
+    "variance": (variance(lambda k: x[k], D), x[j], 2 * (x[j] - mean(lambda k: x[k], D)) / D),
+    "softmax": (
+        total(lambda k: g[k] * softmax(k), D),
+        x[j],
+        softmax(j) * (g[j] - total(lambda k: g[k] * softmax(k), D)),
+    ),
+    "log-sum-exp": (log(total(lambda k: exp(x[k]), D)), x[j], softmax(j)),
+    "cross-entropy": (
+        cross_entropy(),
+        z[t, v],
+        (exp(z[t, v]) / total(lambda w: exp(z[t, w]), V) - KroneckerDelta(v, y[t])) / T,
+    ),
+    "linear": (
+        total(lambda t: total(lambda k: G[t, k] * total(lambda d: X[t, d] * W[d, k], D), K), T),
+        W[j, k],
+        total(lambda t: X[t, j] * G[t, k], T),
+    ),
+    "embedding": (
+        total(lambda t: total(lambda d: G[t, d] * E[tokens[t], d], D), T),
+        E[v, j],
+        total(lambda t: KroneckerDelta(tokens[t], v) * G[t, j], T),
+    ),
+    "layer norm": (layer_norm_loss(), x[j], layer_norm_dx(j)),
+    "layer norm gamma": (layer_norm_loss(), gamma[j], g[j] * normalised(lambda k: x[k], j)),
+    "rms norm": (
+        rms_loss(),
+        x[j],
+        (g[j] - x[j] * mean(lambda k: g[k] * x[k], D) / (mean(lambda k: x[k] ** 2, D) + eps))
+        / sqrt(mean(lambda k: x[k] ** 2, D) + eps),
+    ),
+    "gelu": (
+        total(lambda k: g[k] * x[k] * (1 + erf(x[k] / sqrt(2))) / 2, D),
+        x[j],
+        g[j] * ((1 + erf(x[j] / sqrt(2))) / 2 + x[j] * exp(-(x[j] ** 2) / 2) / sqrt(2 * sp.pi)),
+    ),
+    "attention queries": (attention_loss(), Q[t, k], attention_dq(t, k)),
+    "attention values": (attention_loss(), Val[s, j], total(lambda t: weight(t, s) * G[t, j], T)),
+}
+
+
+def at_random(e, rng, lengths):
+    """Normally distributed values; the mask M is 0 or 1, with no empty row."""
+    values = random_values(e, rng, lengths)
+    for name, value in values.items():
+        if np.ndim(value) and value.dtype == float:
+            values[name] = rng.standard_normal(value.shape)
+        if name.name == "M":
+            values[name] = rng.integers(0, 2, value.shape).astype(float)
+            values[name][:, 0] = 1
+    return values
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_closed_form_is_proved(family):
+    scalar, entry, closed = FAMILIES[family]
+    prove_equal(gradient(scalar, entry), closed)
+    assert equal(closed, gradient(scalar, entry))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_normal_form_changes_no_value_and_settles(family):
+    rng = np.random.default_rng(1)
+    for e in (FAMILIES[family][0], gradient(*FAMILIES[family][:2]), FAMILIES[family][2]):
+        form = normal_form(e)
+        assert normal_form(form) == form
+        for lengths in ((2, 3, 4), (2, 3, 4), (1,)):
+            values = at_random(e, rng, lengths)
+            assert evaluate(form, values) == pytest.approx(evaluate(e, values), rel=1e-10, abs=1e-12)
+
+
+def torch_scalar(family, a):
+    """The same scalars in torch, written from the array definitions and not from the sums."""
+    import torch
+
+    F = torch.nn.functional
+    match family:
+        case "mean":
+            return a["x"].mean()
+        case "variance":
+            return a["x"].var(correction=0)
+        case "softmax":
+            return a["g"] @ a["x"].softmax(-1)
+        case "log-sum-exp":
+            return a["x"].logsumexp(-1)
+        case "cross-entropy":
+            return F.cross_entropy(a["z"], a["y"])
+        case "linear":
+            return (a["G"] * (a["X"] @ a["W"])).sum()
+        case "embedding":
+            return (a["G"] * a["E"][a["t"]]).sum()
+        case "layer norm" | "layer norm gamma":
+            return a["g"] @ (a["gamma"] * F.layer_norm(a["x"], a["x"].shape, eps=a["epsilon"]))
+        case "rms norm":
+            return a["g"] @ F.rms_norm(a["x"], a["x"].shape, eps=a["epsilon"])
+        case "gelu":
+            return a["g"] @ F.gelu(a["x"])
+        case "attention queries" | "attention values":
+            return (a["G"] * F.scaled_dot_product_attention(a["Q"], a["K"], a["V"], a["M"].bool())).sum()
+
+
+@pytest.mark.parametrize("lengths", [(2, 3, 4), (1,)])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_gradients_agree_with_autograd(family, lengths):
+    torch = pytest.importorskip("torch")
+    scalar, entry, _ = FAMILIES[family]
+    rng = np.random.default_rng(2)
+    derivative = gradient(scalar, entry)
+    values = at_random(scalar + entry, rng, lengths)
+    tensors = {}
+    for name, value in values.items():
+        if np.ndim(value):
+            tensors[name.name] = torch.tensor(value, requires_grad=value.dtype == float)
+        elif not name.is_integer:
+            tensors[name.name] = value
+    torch_scalar(family, tensors).backward()
+    position = tuple(int(values[index_]) for index_ in entry.indices)
+    want = tensors[entry.base.label.name].grad[position].item()
+    assert evaluate(derivative, values) == pytest.approx(want, rel=1e-9, abs=1e-12)
+
+
+# ------------------------------------------------------------------------------------- refuting what is wrong
+
+
+def spread():
+    return sqrt(variance(lambda k: x[k], D) + eps)
+
+
+p, q = index("p", T), index("q", S)
+
+
+def A(t, s):
+    return exp(X[t, s]) / total(lambda r: exp(X[t, r]), S)
+
+
+WRONG = {
+    "softmax: zero": (gradient(FAMILIES["softmax"][0], x[j]), 0),
+    "softmax: twice": (gradient(FAMILIES["softmax"][0], x[j]), 2 * FAMILIES["softmax"][2]),
+    "softmax: sign": (gradient(FAMILIES["softmax"][0], x[j]), -FAMILIES["softmax"][2]),
+    "softmax: the mean term is missing": (gradient(FAMILIES["softmax"][0], x[j]), softmax(j) * g[j]),
+    "softmax over rows: A_ij (δ_im − A_in)": (
+        gradient(A(t, s), X[p, q]),
+        A(t, s) * (KroneckerDelta(t, p) - A(t, q)),
+    ),
+    "cross-entropy: not divided by T": (
+        gradient(*FAMILIES["cross-entropy"][:2]),
+        T * FAMILIES["cross-entropy"][2],
+    ),
+    "cross-entropy: the wrong class": (
+        gradient(*FAMILIES["cross-entropy"][:2]),
+        (exp(z[t, v]) / total(lambda w: exp(z[t, w]), V) - KroneckerDelta(v, y[0])) / T,
+    ),
+    "layer norm: gamma outside the sums": (
+        gradient(layer_norm_loss(), x[j]),
+        gamma[j] * (g[j] - mean(lambda k: g[k], D) - hat(j) * mean(lambda k: g[k] * hat(k), D)) / spread(),
+    ),
+    "layer norm: no path through the mean": (
+        gradient(layer_norm_loss(), x[j]),
+        (g[j] * gamma[j] - hat(j) * mean(lambda k: g[k] * gamma[k] * hat(k), D)) / spread(),
+    ),
+    "layer norm: no path through the variance": (
+        gradient(layer_norm_loss(), x[j]),
+        (g[j] * gamma[j] - mean(lambda k: g[k] * gamma[k], D)) / spread(),
+    ),
+    "layer norm: D − 1 for D": (
+        gradient(variance(lambda k: x[k], D), x[j]),
+        2 * (x[j] - mean(lambda k: x[k], D)) / (D - 1),
+    ),
+    "layer norm: times 1.001": (
+        gradient(layer_norm_loss(), x[j]),
+        sp.Rational(1001, 1000) * layer_norm_dx(j),
+    ),
+    "rms norm: the scale held constant": (
+        gradient(rms_loss(), x[j]),
+        g[j] / sqrt(mean(lambda k: x[k] ** 2, D) + eps),
+    ),
+    "linear: transposed": (
+        gradient(*FAMILIES["linear"][:2]),
+        total(lambda t: X[t, j] * G[t, 0], T),
+    ),
+    "embedding: the last token instead of the sum": (gradient(*FAMILIES["embedding"][:2]), G[0, j]),
+    "attention: no 1/sqrt(K)": (gradient(attention_loss(), Q[t, k]), sqrt(K) * attention_dq(t, k)),
+    "attention: 1/sqrt(K) twice": (gradient(attention_loss(), Q[t, k]), attention_dq(t, k) / sqrt(K)),
+    "attention: the weights held constant": (
+        gradient(attention_loss(), Q[t, k]),
+        total(lambda s: weight(t, s) * total(lambda d: G[t, d] * Val[s, d], D) * Key[s, k], S) / sqrt(K),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_closed_form_is_refuted(name):
+    right, wrong = WRONG[name]
+    assert not equal(right, wrong)
+    with pytest.raises(AssertionError, match="not equal. At .*\n  left .*\n  right .*\nleft − right = "):
+        prove_equal(right, wrong)
+
+
+def test_an_identity_beyond_the_normal_form_is_called_not_proved():
+    with pytest.raises(AssertionError, match="not proved, though five random points agree"):
+        prove_equal(sp.sin(x[j]) ** 2 + sp.cos(x[j]) ** 2, 1)
+
+
+# --------------------------------------------------------------------------------------- identities with sums
+
+
+def test_softmax_rows_sum_to_one_and_shift_does_nothing():
+    prove_equal(total(softmax, D), 1)
+    prove_equal(total(lambda i: gradient(softmax(i), x[j]), D), 0)
+    prove_equal(exp(x[j] + c) / total(lambda k: exp(x[k] + c), D), softmax(j))
+    prove_equal(gradient(softmax(i), x[j]), gradient(softmax(j), x[i]))
+
+
+def test_layer_norm_invariances():
+    prove_equal(normalised(lambda k: x[k] + c, j), hat(j))
+    prove_equal(normalised(lambda k: c * x[k], j, eps=0), normalised(lambda k: x[k], j, eps=0))
+    assert not equal(normalised(lambda k: c * x[k], j), hat(j))
+    prove_equal(total(lambda k: gradient(hat(j), x[k]), D), 0)
+
+
+def test_the_order_of_summation_is_free():
+    def f(a, b):
+        return X[a, b] * g[a] * x[b]
+
+    prove_equal(
+        total(lambda a: total(lambda b: f(a, b), S), T), total(lambda b: total(lambda a: f(a, b), T), S)
+    )
+    prove_equal(
+        total(lambda a: g[a] * total(lambda b: X[a, b] * x[b], S) ** 2, T),
+        total(lambda b: total(lambda r: total(lambda a: g[a] * X[a, b] * X[a, r] * x[b] * x[r], T), S), S),
+    )
+    symmetric = total(lambda a: total(lambda b: X[a, b] * g[a], D), D)
+    prove_equal(symmetric, total(lambda a: total(lambda b: X[b, a] * g[b], D), D))
+    assert not equal(symmetric, total(lambda a: total(lambda b: X[b, a] * g[a], D), D))
+
+
+def test_sums_without_the_index_and_deltas():
+    prove_equal(total(lambda k: 1, D), D)
+    prove_equal(total(lambda k: c, D), c * D)
+    prove_equal(total(lambda a: total(lambda b: KroneckerDelta(a, b) ** 2, D), D), D)
+    prove_equal(KroneckerDelta(i, j) * x[i], KroneckerDelta(i, j) * x[j])
+    prove_equal(total(lambda a: KroneckerDelta(a, i) * KroneckerDelta(a, j), D), KroneckerDelta(i, j))
+    assert not equal(total(lambda a: KroneckerDelta(a, y[a]), V), y[0])  # fixed points of y: left alone
+
+
+def test_roots_are_recognised():
+    root = sqrt(variance(lambda k: x[k], D) + eps)
+    prove_equal((variance(lambda k: x[k], D) + eps) / root, root)
+    prove_equal(1 / (sqrt(c) + 1), (sqrt(c) - 1) / (c - 1))
+
+
+# -------------------------------------------------------------------------------------------------- the traps
+
+
+def test_no_capture_by_name():
+    """SymPy alone, with one name for a free and a bound index, gives Σ 2 x_k here."""
+    free = index("k", D)
+    squares = total(lambda k: x[k] ** 2, D, name="k")
+    assert gradient(squares, x[free]) == 2 * x[free]
+    nested = total(lambda k: x[k] * total(lambda k: g[k], D), D)
+    assert normal_form(nested) == normal_form(total(lambda a: x[a], D) * total(lambda b: g[b], D))
+    assert {str(limit[0]) for one in nested.atoms(Sum) for limit in one.limits} == {
+        "k",
+        "l",
+    }  # printed with two names
+
+
+def test_a_name_in_use_is_refused():
+    with pytest.raises(ValueError, match="name: expected one that the summand does not use, got 'j'"):
+        total(lambda k: x[k] * g[j], D, name="j")
+
+
+def test_a_sum_substituted_into_a_sum_keeps_its_own_index():
+    mu = Symbol("mu")
+    outer = total(lambda k: (x[k] - mu) ** 2, D).subs(mu, mean(lambda k: x[k], D))
+    prove_equal(outer / D, variance(lambda k: x[k], D))
+
+
+def test_nested_sums_are_not_lost():
+    """SymPy flattens a sum of a sum into one Sum with two limits."""
+    double = total(lambda a: total(lambda b: X[a, b], S), T)
+    assert len(double.limits) == 2
+    prove_equal(gradient(double, X[t, s]), 1)
+
+
+def test_no_piecewise_and_no_derivative_is_left_behind():
+    for scalar, entry, _ in FAMILIES.values():
+        assert not gradient(scalar, entry).has(sp.Piecewise, sp.Derivative)
+
+
+def test_an_index_out_of_its_range_is_refused():
+    squares = total(lambda k: x[k] ** 2, D)
+    with pytest.raises(ValueError, match="index w: its range is not stated"):
+        gradient(squares, x[Symbol("w")])
+    with pytest.raises(ValueError, match="runs over 0 … (D|T) - 1, but . over 0 … (D|T) - 1"):
+        gradient(squares, x[t])
+    with pytest.raises(ValueError, match="index 1: not known to lie in 0 … D - 1"):
+        gradient(squares, x[1])
+    with pytest.raises(ValueError, match="runs over 0 … V - 1"):
+        normal_form(total(lambda k: KroneckerDelta(k, y[0]) * x[k], D))
+    assert gradient(squares, x[0]) == 2 * x[0]  # every size is at least 1
+    with pytest.raises(ValueError, match="expected j within 0 … 2, got 3"):
+        evaluate(x[j], {x: np.ones(5), D: 3, j: 3})
+    with pytest.raises(ValueError, match="got none for x"):
+        evaluate(x[j], {D: 3, j: 0})
+
+
+def test_sums_of_other_makes_are_refused():
+    with pytest.raises(ValueError, match=r"expected sums made by total\(f, n\)"):
+        normal_form(Sum(x[i], (i, 0, D - 1)))
+    with pytest.raises(ValueError, match=r"expected sums made by total\(f, n\)|depends on an index"):
+        normal_form(total(lambda a: total(lambda b: x[b], a + 1), D))  # Σ_{b ≤ a}: use a mask
+    with pytest.raises(ValueError, match="entry: expected an array entry"):
+        gradient(x[j] ** 2, x[j] ** 2)
+    with pytest.raises(ValueError, match="another number of indices"):
+        gradient(x[j] ** 2, x[i, j])
+
+
+def test_display_and_pickling():
+    line = equation(r"\mathrm{d}x_j", gradient(FAMILIES["variance"][0], x[j]))
+    assert sp.latex(line).startswith(r"\mathrm{d}x_j = ")
+    assert r"\sum_{k=0}^{D - 1} {x}_{k}" in sp.latex(line)
+    assert pickle.loads(pickle.dumps(j)) == j
