@@ -1,0 +1,103 @@
+"""What a learner sees after asking for a check: a verdict, in plain text and as HTML.
+
+The HTML takes its text colour and background from the page, so it reads in light and dark themes; a coloured
+bar at the left repeats what the words say, and is never the only sign.
+"""
+
+import re
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+RIGHT, WRONG, NOT_YET = "right", "wrong", "not yet"
+MARK = {RIGHT: "✓", WRONG: "✗", NOT_YET: "○"}
+BAR = {RIGHT: "#009E73", WRONG: "#D55E00", NOT_YET: "#6B8FB0"}  # at least 3 : 1 on white and on near black
+
+
+def prose(text):
+    """Escaped HTML of a sentence in which `backticks` mark code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+@dataclass(frozen=True, eq=False)
+class Hints:
+    """The hints of one exercise, mildest first; each stays closed until it is opened."""
+
+    exercise: str
+    texts: tuple[str, ...]
+
+    def __repr__(self):
+        return "\n".join(f"Hint {i} for {self.exercise}: {text}" for i, text in enumerate(self.texts, 1))
+
+    def _repr_html_(self):
+        return "".join(
+            f'<details style="margin:.3em 0"><summary style="cursor:pointer">Hint {i} of {len(self.texts)}'
+            f'</summary><p style="margin:.3em 0 .3em 1.2em">{prose(text)}</p></details>'
+            for i, text in enumerate(self.texts, 1)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """The outcome of a check. It is displayed by naming it last in a cell.
+
+    status: "right", "wrong" or "not yet". diagnosis: what was found, in a sentence or two.
+    value: the learner's answer if it is right, the reference otherwise, so that later cells can go on.
+    columns, rows: the evidence, as text. note: how it was judged. hints: for when they are asked for.
+    """
+
+    exercise: str
+    status: str
+    diagnosis: str
+    value: Any = field(repr=False)
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    note: str = ""
+    hints: Hints | None = None
+
+    def __repr__(self):
+        lines = [f"{MARK[self.status]} {self.exercise}: {self.status}", f"  {self.diagnosis}"]
+        if self.rows:
+            table = [self.columns, *self.rows]
+            widths = [max(map(len, column)) for column in zip(*table)]
+            lines += ["  " + "  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip() for r in table]
+        if self.note:
+            lines.append(f"  {self.note}")
+        if self.hints and self.status != RIGHT:
+            lines.append(f'  For a hint: check.hint("{self.exercise}")')
+        return "\n".join(lines)
+
+    def _repr_html_(self):
+        hints = self.hints._repr_html_() if self.hints and self.status != RIGHT else ""
+        return (
+            f'<section aria-label="{escape(self.exercise)}: {self.status}" style="border-left:.4em solid '
+            f'{BAR[self.status]};padding:.4em 0 .4em .9em;margin:.4em 0;line-height:1.5">'
+            f'<p style="margin:0 0 .3em"><strong><span aria-hidden="true">{MARK[self.status]}</span> '
+            f"{self.status.capitalize()}</strong>: <code>{escape(self.exercise)}</code></p>"
+            f'<p style="margin:.3em 0;max-width:46em">{prose(self.diagnosis)}</p>'
+            f"{self._table()}{hints}</section>"
+        )
+
+    def _table(self):
+        if not self.rows:
+            return f'<p style="margin:.3em 0"><small>{prose(self.note)}</small></p>' if self.note else ""
+        cell = "padding:.15em .9em .15em 0;text-align:left;font-weight:inherit"
+        head = "".join(
+            f'<th scope="col" style="{cell}"><strong>{escape(c)}</strong></th>' for c in self.columns
+        )
+        body = "".join(
+            f'<tr><th scope="row" style="{cell}">{escape(row[0])}</th>'
+            + "".join(f'<td style="{cell}">{escape(text)}</td>' for text in row[1:])
+            + "</tr>"
+            for row in self.rows
+        )
+        opened = " open" if self.status == WRONG else ""
+        return (
+            f'<details style="margin:.3em 0"{opened}>'
+            '<summary style="cursor:pointer">The cases, one by one</summary>'
+            f'<div role="region" aria-label="Cases of {escape(self.exercise)}" tabindex="0" '
+            'style="overflow-x:auto">'
+            f'<table style="margin:.3em 0;border-collapse:collapse"><thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>"
+            f'<p style="margin:.3em 0"><small>{prose(self.note)}</small></p></details>'
+        )
