@@ -1,7 +1,8 @@
 """What this book adds to Jupyter Book: a site that needs no other host, and pages that hold their promises.
 
 - Scripts and styles of other hosts are dropped; MathJax is copied from an installed package.
-- Every picture has words for readers who cannot see it. One without them is a warning, and a warning stops the build.
+- Every picture has words for readers who cannot see it. One without them is a warning, and a warning stops
+  the build.
 - A chapter links its notebook, its exercises and its solutions; these link the chapter.
 - Each page describes itself to search engines.
 - Buttons that open a notebook elsewhere appear only when COURSE_REPOSITORY_URL says where.
@@ -27,7 +28,7 @@ NOTEBOOK = re.compile(r"notebooks/(exercises/|solutions/)?(\d\d_\w+)")
 
 
 def only_our_assets(app, config):
-    """Forget thebe, which Jupyter Book loads even when told not to, and every asset with a host of its own."""
+    """Forget thebe, which Jupyter Book loads even when told not to, and the assets of other hosts."""
     for listeners in app.events.listeners.values():
         listeners[:] = [x for x in listeners if x.handler.__module__ != "sphinx_thebe"]
     for files in (app.registry.css_files, app.registry.js_files):
@@ -124,18 +125,37 @@ def description(app, pagename, templatename, context, doctree):
         words = f"{context.get('title', '')}. {app.config.html_title}"
     if len(words) > 160:
         words = words[:157].rsplit(" ", 1)[0] + "…"
-    context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{escape(words)}">\n'
+    context["metatags"] = (
+        context.get("metatags", "") + f'<meta name="description" content="{escape(words)}">\n'
+    )
+
+
+def names_for_toggles(app, pagename, templatename, context, doctree):
+    """In the sidebar, the theme's buttons that unfold a chapter have no name; give each its chapter's."""
+    tree = context.get("generate_toctree_html")
+    if tree is None:
+        return
+
+    def named_tree(*arguments, **options):
+        soup = tree(*arguments, **options)
+        for summary in soup.find_all("summary"):
+            chapter = summary.find_parent("li").find("a").get_text(strip=True)
+            summary["aria-label"] = f"Pages below {chapter}"
+        return soup
+
+    context["generate_toctree_html"] = named_tree
 
 
 def setup(app):
     # Read by handgrad.interactive: the pages have no Python behind them.
     os.environ["HANDGRAD_STATIC"] = "1"
-    # nbclient, issue 312: a cell that fills an Output widget may wait for its own message for ever. The build does
-    # not need the message.
+    # nbclient, issue 312: a cell that fills an Output widget may wait for its own message for ever. The build
+    # does not need the message.
     OutputWidget.send = lambda self, *args, **kwargs: None
     app.connect("config-inited", only_our_assets)
     app.connect("config-inited", launch_buttons)
     app.connect("build-finished", copy_mathjax)
     for change in (mathjax_of_quiz, words_for_pictures, links_of_chapter, description):
         app.connect("html-page-context", change)
+    app.connect("html-page-context", names_for_toggles, priority=900)  # after the theme has made the tree
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
