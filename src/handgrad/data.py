@@ -1,0 +1,199 @@
+"""Number words: pairs of English and French sentences, generated, never downloaded.
+
+The package `num2words` writes any number below a million in both languages. A few thousand numbers are enough
+to teach a model; the rest of the million measures whether it has learned the rule.
+
+A sentence is split into words. A hyphen stays with the word it precedes and a comma stands alone, so that the
+exact text can be put together again:
+
+    quatre-vingt-dix-neuf mille  ->  quatre  -vingt  -dix  -neuf  mille
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+from num2words import num2words
+
+LARGEST = 999_999
+_spell = cache(num2words)  # a tenth of a millisecond each, otherwise
+
+PAD, BOS, EOS = "<pad>", "<bos>", "<eos>"  # padding, beginning and end of a sentence
+
+
+def words(number: int, language: str) -> str:
+    """Return `number` (0 … 999 999) in words; `language` is "en" or "fr".
+
+    Raises ValueError for another language or a number out of range, TypeError for what is not an integer.
+    """
+    if language not in ("en", "fr"):
+        raise ValueError(f'language: expected "en" or "fr", got {language!r}')
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+        raise TypeError(f"number: expected an integer, got {number!r}")
+    if not 0 <= number <= LARGEST:
+        raise ValueError(f"number: expected 0 … {LARGEST}, got {number}")
+    return _spell(int(number), lang=language)
+
+
+def split_words(text: str) -> list[str]:
+    """Split a sentence into tokens; `join_words` is the exact inverse on number words.
+
+    Raises ValueError for a sentence that could not be put together again.
+    """
+    tokens = re.findall(r"-?\w+|,", text)
+    if join_words(tokens) != text:
+        raise ValueError(f"text: expected words joined by single spaces, hyphens or commas, got {text!r}")
+    return tokens
+
+
+def join_words(tokens: Iterable[str]) -> str:
+    """Put the tokens of `split_words` together again."""
+    return " ".join(tokens).replace(" -", "-").replace(" ,", ",")
+
+
+def sample_numbers(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Draw `count` different numbers, (count,), as evenly over the six lengths (1 … 6 digits) as they allow.
+
+    A uniform draw would hardly ever show a number below 10 000. Here each length gives the same share; a
+    length that has not enough numbers gives all it has, and the longer ones share what is missing.
+    Raises ValueError unless 1 <= count <= 1 000 000.
+    """
+    if not 1 <= count <= LARGEST + 1:
+        raise ValueError(f"count: expected 1 … {LARGEST + 1}, got {count}")
+    chosen, missing = [], count
+    for digits in range(1, 7):
+        first = 0 if digits == 1 else 10 ** (digits - 1)
+        available = 10**digits - first
+        share = min(available, round(missing / (7 - digits)))
+        chosen.append(first + rng.choice(available, size=share, replace=False))
+        missing -= share
+    return rng.permutation(np.concatenate(chosen))
+
+
+def split_numbers(rng: np.random.Generator, train: int, held_out: int) -> tuple[np.ndarray, np.ndarray]:
+    """Draw disjoint training and held-out numbers, (train,) and (held_out,), by `sample_numbers`.
+
+    0 is never held out: its word occurs in no other number, so that no model could know it.
+    Raises ValueError if either count is below 1 or both together exceed one million.
+    """
+    if train < 1 or held_out < 1:
+        raise ValueError(f"train, held_out: expected at least 1 each, got {train} and {held_out}")
+    numbers = sample_numbers(rng, train + held_out)
+    numbers = numbers[np.argsort(numbers != 0, kind="stable")]  # 0, if drawn, comes first
+    return numbers[:train], numbers[train:]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Tokens of both languages; the integer of a token is its place. 0 is padding, 1 begins, 2 ends."""
+
+    tokens: tuple[str, ...]
+
+    pad, bos, eos = 0, 1, 2
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Vocabulary":
+        """Build the vocabulary of `texts`: the three special tokens, then every word found, sorted."""
+        found = {token for text in texts for token in split_words(text)}
+        return cls((PAD, BOS, EOS, *sorted(found)))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {token: place for place, token in enumerate(self.tokens)}
+
+    def encode(self, text: str) -> list[int]:
+        """Turn a sentence into integers and add `eos`. Raises ValueError for a word that is not known."""
+        tokens = split_words(text)
+        unknown = [token for token in tokens if token not in self._places]
+        if unknown:
+            raise ValueError(f"text: expected words of the vocabulary, got {unknown[0]!r} in {text!r}")
+        return [*(self._places[token] for token in tokens), self.eos]
+
+    def decode(self, row: Sequence[int]) -> str:
+        """Turn integers back into a sentence: up to the first `eos`, without `bos` and padding.
+
+        Raises ValueError for an integer that is no place in the vocabulary.
+        """
+        tokens = []
+        for place in map(int, row):
+            if not 0 <= place < len(self):
+                raise ValueError(f"row: expected integers 0 … {len(self) - 1}, got {place}")
+            if place == self.eos:
+                break
+            if place not in (self.pad, self.bos):
+                tokens.append(self.tokens[place])
+        return join_words(tokens)
+
+
+def pad_rows(rows: Sequence[Sequence[int]], pad: int) -> np.ndarray:
+    """Write rows of different lengths into one array (B, longest), filled up with `pad` at the end.
+
+    Raises ValueError if there is no row.
+    """
+    if not rows:
+        raise ValueError("rows: expected at least one, got none")
+    table = np.full((len(rows), max(map(len, rows))), pad)
+    for b, row in enumerate(rows):
+        table[b, : len(row)] = row
+    return table
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Numbers (B,) in two languages: source (B, S) and target (B, T), each row with `eos` and padding."""
+
+    numbers: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+    vocabulary: Vocabulary
+
+    @classmethod
+    def of(cls, numbers: Sequence[int], vocabulary: Vocabulary) -> "Pairs":
+        """Spell and encode the numbers. Raises ValueError if there is none or a word is not known."""
+        english, french = (
+            pad_rows([vocabulary.encode(words(n, language)) for n in numbers], vocabulary.pad)
+            for language in ("en", "fr")
+        )
+        return cls(np.asarray(numbers), english, french, vocabulary)
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def batch(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the named rows as a model's batch, without columns that hold padding only.
+
+        The decoder reads `target_in`, which begins with `bos`, and is asked for `target_out`, which ends with
+        `eos`: at each place the token that comes next. Raises ValueError if no row is named.
+        """
+        if len(rows) == 0:
+            raise ValueError("rows: expected at least one, got none")
+        source, target_out = (self._trimmed(table[rows]) for table in (self.source, self.target))
+        bos = np.full((len(rows), 1), self.vocabulary.bos)
+        target_in = np.concatenate([bos, target_out[:, :-1]], axis=1)
+        # an ended row reads padding, never its own eos, as the last inputs of target_in
+        target_in = np.where(target_in == self.vocabulary.eos, self.vocabulary.pad, target_in)
+        return {"source": source, "target_in": target_in, "target_out": target_out}
+
+    def draw(self, rng: np.random.Generator, size: int) -> dict[str, np.ndarray]:
+        """Draw a batch of `size` ≥ 1 pairs, with replacement."""
+        return self.batch(rng.integers(len(self), size=size))
+
+    def _trimmed(self, table: np.ndarray) -> np.ndarray:
+        longest = int((table != self.vocabulary.pad).sum(axis=1).max())
+        return table[:, :longest]
+
+
+def number_pairs(rng: np.random.Generator, train: int, held_out: int) -> tuple[Pairs, Pairs]:
+    """Return training and held-out pairs, English to French, with one vocabulary from the training pairs.
+
+    Raises as `split_numbers`; also ValueError if a held-out word never occurs in training (too few numbers).
+    """
+    train_numbers, held_out_numbers = split_numbers(rng, train, held_out)
+    texts = (words(n, language) for n in train_numbers for language in ("en", "fr"))
+    vocabulary = Vocabulary.of(texts)
+    return Pairs.of(train_numbers, vocabulary), Pairs.of(held_out_numbers, vocabulary)

@@ -1,0 +1,161 @@
+"""Optimisers: from gradients to the next parameters, and the size of the step.
+
+Parameters, gradients and moments are trees of one shape: nested dicts and lists of arrays. Every optimiser is
+a pure function of one signature,
+
+    state = adam_init(params)
+    params, state = adam(params, grads, state, rate)
+
+and works on arrays of any kind, because it only adds, multiplies and takes powers. The number of the step
+counts from 1. Arrays keep their precision: float32 parameters stay float32.
+"""
+
+import math
+
+import numpy as np
+import optree
+
+
+def sgd_init(params):
+    """Return the state of `sgd`: the number of steps taken, 0."""
+    return {"step": 0}
+
+
+def sgd(params, grads, state, rate):
+    """Gradient descent, p ← p − rate · g (Robbins and Monro 1951). Returns params, state.
+
+    Raises ValueError if rate is negative or the two trees differ in keys or shapes.
+    """
+    _check(params, grads, rate=rate)
+    return optree.tree_map(lambda p, g: p - rate * g, params, grads), {"step": state["step"] + 1}
+
+
+def momentum_init(params):
+    """Return the state of `momentum`: no step taken, a velocity of 0 for each parameter."""
+    return {"step": 0, "v": _zeros(params)}
+
+
+def momentum(params, grads, state, rate, beta=0.9):
+    """Gradient descent with momentum, v ← β v + g, p ← p − rate · v (Polyak 1964). Returns params, state.
+
+    Raises ValueError if rate is negative, beta is outside [0, 1) or the trees differ in keys or shapes.
+    """
+    _check(params, grads, rate=rate, beta=beta)
+    v = optree.tree_map(lambda v, g: beta * v + g, state["v"], grads)
+    return optree.tree_map(lambda p, v: p - rate * v, params, v), {"step": state["step"] + 1, "v": v}
+
+
+def adam_init(params):
+    """Return the state of `adam`: no step taken, both moments 0 for each parameter."""
+    return {"step": 0, "m": _zeros(params), "v": _zeros(params)}
+
+
+def adam(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8):
+    """Adam (Kingma and Ba 2015, Algorithm 1). Returns params, state.
+
+        m ← β₁ m + (1 − β₁) g          m̂ = m / (1 − β₁ᵗ)
+        v ← β₂ v + (1 − β₂) g²         v̂ = v / (1 − β₂ᵗ)          p ← p − rate · m̂ / (√v̂ + ε)
+
+    The moments start at 0 and are therefore too small at first, by exactly the factor 1 − βᵗ.
+    Raises ValueError if rate is negative, a beta is outside [0, 1), eps is not positive or the trees differ.
+    """
+    _check(params, grads, rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps)
+    t = state["step"] + 1
+    m = optree.tree_map(lambda m, g: beta_1 * m + (1 - beta_1) * g, state["m"], grads)
+    v = optree.tree_map(lambda v, g: beta_2 * v + (1 - beta_2) * g**2, state["v"], grads)
+    m_bias, v_bias = 1 - beta_1**t, 1 - beta_2**t
+
+    def update(p, m, v):
+        return p - rate * (m / m_bias) / ((v / v_bias) ** 0.5 + eps)
+
+    return optree.tree_map(update, params, m, v), {"step": t, "m": m, "v": v}
+
+
+def adamw_init(params):
+    """Return the state of `adamw`, which is that of `adam`."""
+    return adam_init(params)
+
+
+def adamw(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8, weight_decay=0.01):
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, Algorithm 2). Returns params, state.
+
+    Every parameter first shrinks, p ← (1 − rate · λ) p, then takes Adam's step. The decay does not pass
+    through the moments: added to the gradient, it would be divided by √v̂ as well, which is another method.
+    Raises ValueError as `adam`, and if weight_decay is negative.
+    """
+    _check(params, grads, rate=rate, weight_decay=weight_decay)
+    shrunk = optree.tree_map(lambda p: (1 - rate * weight_decay) * p, params)
+    return adam(shrunk, grads, state, rate, beta_1, beta_2, eps)
+
+
+def clip_by_global_norm(grads, max_norm, eps=1e-6):
+    """Shorten the gradient, taken as one long vector, to at most max_norm (Pascanu et al. 2013, Algorithm 1).
+
+    Returns grads, norm, where norm is the length before. The factor is max_norm / (norm + eps) if that is
+    below 1; eps is PyTorch's and keeps the result strictly shorter than max_norm. The direction stays.
+    Raises ValueError unless max_norm > 0; FloatingPointError if a gradient is not finite.
+    """
+    if not max_norm > 0:
+        raise ValueError(f"max_norm: expected a positive number, got {max_norm}")
+    norm = math.hypot(*(float(np.linalg.norm(np.ravel(g))) for g in optree.tree_leaves(grads)))
+    if not math.isfinite(norm):
+        raise FloatingPointError(f"grads: expected finite numbers, got a gradient of norm {norm}")
+    factor = min(1.0, max_norm / (norm + eps))
+    return optree.tree_map(lambda g: g * factor, grads), norm
+
+
+def inverse_square_root(step, D, warmup, scale=1.0):
+    """Return the learning rate scale · D^(−1/2) · min(step^(−1/2), step · warmup^(−3/2)).
+
+    This is Vaswani et al. 2017, section 5.3, whose scale is 1. It rises linearly for `warmup` steps, to
+    scale / √(D · warmup), and then falls as 1/√step.
+    Raises ValueError unless step ≥ 1, D ≥ 1, warmup ≥ 1 and scale > 0.
+    """
+    for name, value in (("step", step), ("D", D), ("warmup", warmup)):
+        if value < 1:
+            raise ValueError(f"{name}: expected at least 1, got {value}")
+    if scale <= 0:
+        raise ValueError(f"scale: expected a positive number, got {scale}")
+    return scale * D**-0.5 * min(step**-0.5, step * warmup**-1.5)
+
+
+def cosine(step, steps, peak, warmup=0, floor=0.0):
+    """Return a learning rate that rises linearly to `peak` and falls along half a cosine to `floor`.
+
+    For step ≤ warmup it is peak · step / warmup; then floor + (peak − floor) (1 + cos(π s)) / 2, where s runs
+    from 0 at step = warmup to 1 at step = steps: Loshchilov and Hutter 2017, equation 5, one cycle, after a
+    linear warm-up.
+    Raises ValueError unless 0 ≤ warmup < steps, 0 ≤ step ≤ steps and 0 ≤ floor ≤ peak.
+    """
+    if not 0 <= warmup < steps:
+        raise ValueError(f"warmup: expected 0 ≤ warmup < steps, got warmup {warmup} and steps {steps}")
+    if not 0 <= step <= steps:
+        raise ValueError(f"step: expected 0 … {steps}, got {step}")
+    if not 0 <= floor <= peak:
+        raise ValueError(f"floor: expected 0 ≤ floor ≤ peak, got floor {floor} and peak {peak}")
+    if step < warmup:
+        return peak * step / warmup
+    return floor + (peak - floor) * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2
+
+
+def _zeros(params):
+    return optree.tree_map(lambda p: 0 * p, params)
+
+
+def _check(params, grads, **numbers):
+    """Refuse numbers out of range and trees that differ in keys or shapes."""
+    for name, value in numbers.items():
+        if name.startswith("beta") and not 0 <= value < 1:
+            raise ValueError(f"{name}: expected 0 ≤ {name} < 1, got {value}")
+        if name in ("rate", "weight_decay") and not value >= 0:
+            raise ValueError(f"{name}: expected a number ≥ 0, got {value}")
+        if name == "eps" and not value > 0:
+            raise ValueError(f"eps: expected a positive number, got {value}")
+    paths, leaves, _ = optree.tree_flatten_with_path(params)
+    grad_paths, grad_leaves, _ = optree.tree_flatten_with_path(grads)
+    if paths != grad_paths:
+        first = next(iter(set(paths) ^ set(grad_paths)), "another order")
+        raise ValueError(f"grads: expected the keys of params, but only one of them holds {first}")
+    for path, p, g in zip(paths, leaves, grad_leaves, strict=True):
+        if p.shape != g.shape:
+            raise ValueError(f"grads: expected shape {tuple(p.shape)} at {path}, got {tuple(g.shape)}")
