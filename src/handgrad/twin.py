@@ -1,0 +1,356 @@
+"""The oracle: the same models as torch modules, built on PyTorch's own layers and differentiated by autograd.
+
+Nothing here calls handgrad's operations. A twin has the parameter names of `config.shapes`, with two
+translations: torch calls γ and β `weight` and `bias`, and what is W_Q and b_Q there is an nn.Linear called Q here,
+whose weight is W_Q transposed. `load` and `dump` carry the parameters in and out, `gradients` the gradients out,
+all as the nested dictionaries of handgrad.
+"""
+
+import math
+
+import numpy as np
+import optree
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from .config import shapes
+
+ACTIVATIONS = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+}
+
+
+class Twin(nn.Module):
+    """The model that `config` describes, in float64. Its parameters are random until `load` fills them."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = c = config
+        two = c.kind == "encoder-decoder"
+        self.embedding = Tables(c, own=True)
+        if c.embedding_norm:
+            self.embedding_norm = norm(c)
+        if two:
+            self.source_embedding = Tables(c, own=not c.shared)
+            if c.embedding_norm:
+                self.source_embedding_norm = norm(c)
+        if c.kind != "decoder":
+            self.encoder = nn.ModuleList(Block(c, cross=False) for _ in range(c.N))
+            if c.final_norm:
+                self.encoder_norm = norm(c)
+        if c.kind != "encoder":
+            self.decoder = nn.ModuleList(Block(c, cross=two) for _ in range(c.N))
+            if c.final_norm:
+                self.decoder_norm = norm(c)
+        self.head = Head(c)
+        if c.head_transform:
+            self.head_norm = norm(c)
+        self.double()
+
+    def forward(self, batch, keep=None):
+        """The logits (B, T, V) of a batch of NumPy integer arrays; keep: as in model.forward."""
+        c = self.config
+        device = self.embedding.E.weight.device
+        batch = {name: torch.as_tensor(array, device=device) for name, array in batch.items()}
+        drop = Dropout(c, keep, device)
+        if c.kind == "encoder":
+            x = self.encode(batch["tokens"], drop, batch.get("segments"))
+        elif c.kind == "decoder":
+            x = self.decode(batch["tokens"], None, None, drop)
+        else:
+            memory = self.encode(batch["source"], drop)
+            x = self.decode(batch["target_in"], memory, visible(batch["source"], c.pad), drop)
+        if c.head_transform:
+            x = self.head_norm(ACTIVATIONS[c.activation](self.head.transform(x)))
+        if not c.tied:
+            return self.head.out(x)
+        return F.linear(x, self.embedding.E.weight, self.head.b_out)
+
+    def loss(self, batch, keep=None, label_smoothing=0.0):
+        """The mean cross-entropy over the targets that are not padding, a scalar tensor."""
+        logits = self(batch, keep)
+        targets = torch.as_tensor(batch["target_out"], device=logits.device)
+        ignored = -100 if self.config.pad is None else self.config.pad
+        return F.cross_entropy(
+            logits.flatten(0, 1), targets.flatten(), ignore_index=ignored, label_smoothing=label_smoothing
+        )
+
+    def encode(self, tokens, drop, segments=None):
+        c = self.config
+        if c.kind == "encoder":
+            x = self.embedding(
+                tokens, self.embedding.E, getattr(self, "embedding_norm", None), drop, segments
+            )
+        else:
+            E = self.embedding.E if c.shared else self.source_embedding.E
+            x = self.source_embedding(tokens, E, getattr(self, "source_embedding_norm", None), drop)
+        for block in self.encoder:
+            x = block(x, None, visible(tokens, c.pad), None, drop)
+        return self.encoder_norm(x) if c.final_norm else x
+
+    def decode(self, tokens, memory, memory_mask, drop):
+        c, T = self.config, tokens.shape[1]
+        x = self.embedding(tokens, self.embedding.E, getattr(self, "embedding_norm", None), drop)
+        mask = torch.ones(T, T, dtype=torch.bool, device=tokens.device).tril()
+        padding = visible(tokens, c.pad)
+        for block in self.decoder:
+            x = block(x, memory, mask if padding is None else mask & padding, memory_mask, drop)
+        return self.decoder_norm(x) if c.final_norm else x
+
+
+class Tables(nn.Module):
+    """Token, position and segment embeddings, and what is done with them before the first block."""
+
+    def __init__(self, config, own):
+        super().__init__()
+        self.config = c = config
+        if own:
+            self.E = nn.Embedding(c.V, c.D)
+        if c.positions == "learned":
+            self.P = nn.Embedding(c.T_max, c.D)
+        if c.segments:
+            self.E_segment = nn.Embedding(c.segments, c.D)
+
+    def forward(self, tokens, E, norm, drop, segments=None):
+        c = self.config
+        t = torch.arange(tokens.shape[1], device=tokens.device)
+        x = E(tokens) * (math.sqrt(c.D) if c.scale_embedding else 1)
+        if c.segments:
+            x = x + self.E_segment(torch.zeros_like(tokens) if segments is None else segments)
+        if c.positions == "learned":
+            x = x + self.P(t)
+        if c.positions == "sinusoidal":
+            frequency = torch.exp(torch.arange(0, c.D, 2, device=t.device).double() * (-math.log(1e4) / c.D))
+            angle = t[:, None] * frequency
+            x = x + torch.stack((angle.sin(), angle.cos()), -1).flatten(-2).to(x.dtype)
+        return drop("embedding", x if norm is None else norm(x))
+
+
+class Block(nn.Module):
+    """Self-attention, cross-attention if `cross`, feed-forward; each with norm and residual connection."""
+
+    def __init__(self, config, cross):
+        super().__init__()
+        self.config, self.cross = config, cross
+        self.self_attention, self.self_attention_norm = Attention(config), norm(config)
+        if cross:
+            self.cross_attention, self.cross_attention_norm = Attention(config), norm(config)
+        self.feed_forward, self.feed_forward_norm = FeedForward(config), norm(config)
+
+    def forward(self, x, memory, mask, memory_mask, drop):
+        rotary = self.config.positions == "rotary"
+        x = self.around(
+            x, self.self_attention_norm, drop, lambda h: self.self_attention(h, h, mask, rotary, drop)
+        )
+        if self.cross:
+            x = self.around(
+                x,
+                self.cross_attention_norm,
+                drop,
+                lambda h: self.cross_attention(h, memory, memory_mask, False, drop),
+            )
+        return self.around(x, self.feed_forward_norm, drop, lambda h: self.feed_forward(h, drop))
+
+    def around(self, x, norm, drop, f):
+        place = self.config.norm
+        if place == "post":
+            return norm(x + drop("sublayer", f(x)))
+        if place == "pre":
+            return x + drop("sublayer", f(norm(x)))
+        return x + norm(drop("sublayer", f(x)))
+
+
+class Attention(nn.Module):
+    """F.scaled_dot_product_attention; written out only when weights are dropped by a given mask."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = c = config
+        self.H_kv = c.H_kv or c.H
+        self.Q = nn.Linear(c.D, c.D, bias=c.attention_biases)
+        self.K = nn.Linear(c.D, self.H_kv * c.K, bias=c.attention_biases)
+        self.V = nn.Linear(c.D, self.H_kv * c.K, bias=c.attention_biases)
+        self.O = nn.Linear(c.D, c.D, bias=c.attention_biases)
+
+    def forward(self, x, memory, mask, rotary, drop):
+        c = self.config
+        q = self.Q(x).unflatten(-1, (c.H, c.K)).transpose(1, 2)  # (B, H, T, K)
+        k = self.K(memory).unflatten(-1, (self.H_kv, c.K)).transpose(1, 2)
+        v = self.V(memory).unflatten(-1, (self.H_kv, c.K)).transpose(1, 2)
+        if rotary:
+            q, k = turn(q, c.rotary_base), turn(k, c.rotary_base)
+        if drop.acts("attention"):
+            k, v = (part.repeat_interleave(c.H // self.H_kv, dim=1) for part in (k, v))
+            weights = torch.einsum("bhtk,bhsk->bhts", q, k) / math.sqrt(c.K)
+            weights = weights.softmax(-1) if mask is None else masked_softmax(weights, mask)
+            weights = drop("attention", weights)
+            o = torch.einsum("bhts,bhsk->bhtk", weights, v)
+        else:
+            o = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=self.H_kv < c.H)
+        return self.O(o.transpose(1, 2).flatten(-2))
+
+
+class FeedForward(nn.Module):
+    """Two layers with an activation between them, or the gated form."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = c = config
+        if c.activation == "swiglu":
+            self.gate, self.up = nn.Linear(c.D, c.F, bias=False), nn.Linear(c.D, c.F, bias=False)
+            self.down = nn.Linear(c.F, c.D, bias=False)
+        else:
+            self.add_module("1", nn.Linear(c.D, c.F, bias=c.feed_forward_biases))
+            self.add_module("2", nn.Linear(c.F, c.D, bias=c.feed_forward_biases))
+
+    def forward(self, x, drop):
+        if self.config.activation == "swiglu":
+            return self.down(F.silu(self.gate(x)) * self.up(x))
+        first, second = self.children()
+        return second(drop("hidden", ACTIVATIONS[self.config.activation](first(x))))
+
+
+class Head(nn.Module):
+    """What the head owns; a tied head owns no matrix."""
+
+    def __init__(self, config):
+        super().__init__()
+        c = config
+        self.b_out = nn.Parameter(torch.zeros(c.V)) if c.tied and c.head_bias else None
+        if not c.tied:
+            self.out = nn.Linear(c.D, c.V, bias=c.head_bias)
+        if c.head_transform:
+            self.transform = nn.Linear(c.D, c.D)
+
+
+class Dropout:
+    """Replays the masks of the function `keep`, which is asked at every site in the order of the data."""
+
+    def __init__(self, config, keep, device):
+        self.sites, self.p, self.keep, self.device = config.dropout_sites, config.p, keep, device
+
+    def acts(self, site):
+        return self.keep is not None and site in self.sites
+
+    def __call__(self, site, x):
+        if not self.acts(site):
+            return x
+        mask = torch.as_tensor(np.asarray(self.keep(tuple(x.shape))), device=self.device)
+        return x * mask / (1 - self.p)
+
+
+def norm(config):
+    """A fresh nn.LayerNorm or nn.RMSNorm."""
+    kind = nn.LayerNorm if config.normalization == "layer_norm" else nn.RMSNorm
+    return kind(config.D, eps=config.eps)
+
+
+def visible(tokens, pad):
+    """(B, 1, 1, S): true where a key is no padding; None without padding."""
+    return None if pad is None else tokens.ne(pad)[:, None, None, :]
+
+
+def masked_softmax(scores, mask):
+    """Softmax over the entries where the mask is true; 0 elsewhere, and in a row with no such entry."""
+    return scores.masked_fill(~mask, -1e30).softmax(-1) * mask
+
+
+def turn(x, base):
+    """Rotary positions: each pair of numbers is one complex number, multiplied by exp(i t / base^(2i/K))."""
+    T, K = x.shape[-2:]
+    frequency = torch.exp(-math.log(base) * torch.arange(0, K, 2, device=x.device).double() / K)
+    angle = torch.outer(torch.arange(T, device=x.device).double(), frequency)  # (T, K/2)
+    phase = torch.polar(torch.ones_like(angle), angle)
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous())  # (..., T, K/2)
+    return torch.view_as_real(pairs * phase.to(pairs.dtype)).flatten(-2)
+
+
+def load(twin, params):
+    """Copy nested dictionaries of arrays into the twin; returns it. Raises ValueError on another tree."""
+    tree = shapes(twin.config)
+    expected, got = optree.tree_structure(tree, is_leaf=_is_shape), optree.tree_structure(params)
+    if expected != got:
+        raise ValueError(f"params: expected the tree {expected}, got {got}")
+    wanted, given = optree.tree_leaves(tree, is_leaf=_is_shape), optree.tree_leaves(params)
+    with torch.no_grad():
+        for path, shape, array in zip(optree.tree_paths(tree, is_leaf=_is_shape), wanted, given, strict=True):
+            if tuple(array.shape) != shape:
+                raise ValueError(f"params{list(path)}: expected shape {shape}, got {tuple(array.shape)}")
+            tensor, transposed = find(twin, path)
+            value = torch.tensor(array, dtype=tensor.dtype, device=tensor.device)
+            tensor.copy_(value.T if transposed else value)
+    return twin
+
+
+def dump(twin):
+    """The twin's parameters as nested dictionaries of NumPy arrays: the inverse of `load`."""
+    return _read(twin, lambda tensor: tensor)
+
+
+def gradients(twin):
+    """The twin's gradients as the same tree, 0 where autograd reached nothing."""
+    return _read(twin, lambda tensor: torch.zeros_like(tensor) if tensor.grad is None else tensor.grad)
+
+
+def loss_and_gradients(twin, batch, keep=None, label_smoothing=0.0):
+    """The loss (a float) and its gradients by autograd: the counterpart of model.loss_and_gradients."""
+    twin.zero_grad()
+    loss = twin.loss(batch, keep, label_smoothing)
+    loss.backward()
+    return float(loss.detach()), gradients(twin)
+
+
+def compare(grads, wanted, tolerance=1e-10):
+    """Compare two trees of gradients, leaf by leaf; returns the worst relative error.
+
+    The error of a leaf is measured against its largest entry. A leaf that is 0 by symmetry, as db_K is, holds
+    rounding noise: none is measured against less than 1e-5 of the largest entry of all. Raises AssertionError
+    that names the gradient if the trees differ, or an error is above the tolerance.
+    """
+    structure, expected = optree.tree_structure(grads), optree.tree_structure(wanted)
+    assert structure == expected, f"gradients: expected the tree {expected}, got {structure}"
+    leaves, paths = optree.tree_leaves(wanted), optree.tree_paths(wanted)
+    largest = max(np.abs(leaf).max() for leaf in leaves)
+    worst = 0.0
+    for path, got, want in zip(paths, optree.tree_leaves(grads), leaves, strict=True):
+        name = ".".join(map(str, path))
+        assert got.shape == want.shape, f"d{name}: expected shape {want.shape}, got {got.shape}"
+        error = np.abs(got - want).max() / max(np.abs(want).max(), 1e-5 * largest)
+        assert error <= tolerance, f"d{name}: relative error {error:.1e}, tolerance {tolerance:.0e}"
+        worst = max(worst, float(error))
+    return worst
+
+
+def find(twin, path):
+    """The tensor of the parameter at a path such as ("encoder", 0, "self_attention", "W_Q"), and whether torch
+    stores it transposed."""
+    module = twin
+    for step in path[:-1]:
+        module = module[step] if isinstance(step, int) else getattr(module, step)
+    name = path[-1]
+    if name in ("gamma", "beta"):
+        return (module.weight if name == "gamma" else module.bias), False
+    if isinstance(getattr(module, name, None), nn.Parameter):
+        return getattr(module, name), False
+    if isinstance(getattr(module, name, None), nn.Embedding):
+        return getattr(module, name).weight, False
+    kind, layer = name.split("_", 1)  # W_Q is the weight of the nn.Linear that is called Q
+    layer = getattr(module, layer)
+    return (layer.weight, True) if kind == "W" else (layer.bias, False)
+
+
+def _read(twin, read):
+    def array(path, shape):
+        tensor, transposed = find(twin, path)
+        values = read(tensor).detach().cpu().numpy()
+        return (values.T if transposed else values).copy()
+
+    return optree.tree_map_with_path(array, shapes(twin.config), is_leaf=_is_shape)
+
+
+def _is_shape(node):
+    return isinstance(node, tuple)
