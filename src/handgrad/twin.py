@@ -1,9 +1,9 @@
 """The oracle: the same models as torch modules, built on PyTorch's own layers and differentiated by autograd.
 
 Nothing here calls handgrad's operations. A twin has the parameter names of `config.shapes`, with two
-translations: torch calls γ and β `weight` and `bias`, and what is W_Q and b_Q there is an nn.Linear called Q here,
-whose weight is W_Q transposed. `load` and `dump` carry the parameters in and out, `gradients` the gradients out,
-all as the nested dictionaries of handgrad.
+translations: torch calls γ and β `weight` and `bias`; and in place of W_Q and b_Q there is an nn.Linear called Q,
+whose weight is W_Q transposed. `load` and `dump` carry the parameters in and out, `gradients` carries the
+gradients out, all as the nested dictionaries of handgrad.
 """
 
 import math
@@ -326,8 +326,7 @@ def compare(grads, wanted, tolerance=1e-10):
 
 
 def find(twin, path):
-    """The tensor of the parameter at a path such as ("encoder", 0, "self_attention", "W_Q"), and whether torch
-    stores it transposed."""
+    """The tensor at a path such as ("encoder", 0, "self_attention", "W_Q"), and whether it is transposed."""
     module = twin
     for step in path[:-1]:
         module = module[step] if isinstance(step, int) else getattr(module, step)
