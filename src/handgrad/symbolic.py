@@ -101,6 +101,11 @@ def max(x, axis=-1, keepdims=False):
     return np.where(nothing, -sympy.oo, symbols(f"max{next(_fresh)}", nothing.shape))
 
 
+def greater(x, y):
+    """x > y, entry by entry, left as relations between expressions."""
+    return np.greater(x, y, dtype=object)
+
+
 def where(condition, a, b):
     """Choose a or b: by a Boolean array, or by relations such as x > 0 between expressions."""
     condition = np.asarray(condition)

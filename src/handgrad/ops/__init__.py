@@ -137,7 +137,8 @@ _ATTENTION_FORMULA = (
 )
 _MULTI_HEAD = dict(W_Q="D H*K", W_K="D H*K", W_V="D H*K", W_O="H*K D")
 _BIASES = dict(b_Q="H*K", b_K="H*K", b_V="H*K", b_O="D")
-_eps, _scale, _p, _alpha = sympy.symbols("epsilon scale p alpha", positive=True)
+_eps, _scale, _alpha = sympy.symbols("epsilon scale alpha", positive=True)
+_p = sympy.Rational(3, 10)
 
 
 def _activation(forward, backward, formula, source):
@@ -246,7 +247,7 @@ OPS = {
         formula=r"d\mathbf{z}_t=d\mathcal{L}\,(\mathbf{p}_t-\mathbf{q}_t)/m",
         source="Szegedy et al. (2016), 7",
         chapter="02",
-        options=lambda sizes, rng: dict(targets=_targets(sizes, rng), label_smoothing=0.1),
+        options=lambda sizes, rng: dict(targets=_targets(sizes, rng), label_smoothing=0.125),
         exact=dict(label_smoothing=_alpha),
     ),
     "layer_norm": Op(
@@ -381,5 +382,3 @@ OPS = {
         chapter="03",
     ),
 }
-
-__all__ = [name for name in globals() if not name.startswith("_") and name not in ("Callable", "np", "sympy")]

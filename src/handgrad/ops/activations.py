@@ -6,6 +6,7 @@ r"""Activations, element by element. Φ and φ are the distribution function and
                    u = √(2/π)(x + 0.044715 x³)       u'         = √(2/π)(1 + 3·0.044715 x²)
     silu(x)      = x σ(x)                            silu'      = σ(x) (1 + x (1 - σ(x)))
 
+0.044715 is written as a ratio of integers, so that it is exact in every algebra.
 GELU: Hendrycks and Gimpel (2016), section 2. SiLU: Elfwing et al. (2018), section 2.
 """
 
@@ -15,13 +16,13 @@ from ..algebra import error_function, namespace, pi, root
 def relu(x):
     """x (...) -> y (...), cache."""
     xp = namespace(x)
-    return xp.where(x > 0, x, 0), {"x": x}
+    return xp.where(xp.greater(x, 0), x, 0), {"x": x}
 
 
 def relu_backward(dy, cache):
     """dy (...) -> dx (...). The derivative at 0 is chosen to be 0."""
     xp = namespace(dy)
-    return xp.where(cache["x"] > 0, dy, 0)
+    return xp.where(xp.greater(cache["x"], 0), dy, 0)
 
 
 def gelu(x):
@@ -39,7 +40,7 @@ def gelu_backward(dy, cache):
 
 def gelu_tanh(x):
     """The tanh form of GELU, as in GPT-2. x (...) -> y (...), cache."""
-    u = root(2 / pi(x), x) * x * (1 + CUBIC * (x * x))
+    u = root(2 / pi(x), x) * x * (1 + 44715 * (x * x) / 1_000_000)
     t = namespace(x).tanh(u)
     return x * (1 + t) / 2, {"x": x, "t": t}
 
@@ -47,7 +48,7 @@ def gelu_tanh(x):
 def gelu_tanh_backward(dy, cache):
     """dy (...) -> dx (...)."""
     x, t = cache["x"], cache["t"]
-    du = root(2 / pi(x), x) * (1 + 3 * CUBIC * (x * x))
+    du = root(2 / pi(x), x) * (1 + 3 * 44715 * (x * x) / 1_000_000)
     return dy * ((1 + t) + x * (1 - t * t) * du) / 2
 
 
@@ -64,7 +65,6 @@ def silu_backward(dy, cache):
     return dy * sigma * (1 + x * (1 - sigma))
 
 
-CUBIC = 0.044715  # Hendrycks and Gimpel (2016), section 2
 ACTIVATIONS = {
     "relu": (relu, relu_backward),
     "gelu": (gelu, gelu_backward),
