@@ -1,8 +1,8 @@
 """The oracle: the same models as torch modules, built on PyTorch's own layers and differentiated by autograd.
 
 Nothing here calls handgrad's operations. A twin has the parameter names of `config.shapes`, with two
-translations: torch calls γ and β `weight` and `bias`; and in place of W_Q and b_Q there is an nn.Linear called Q,
-whose weight is W_Q transposed. `load` and `dump` carry the parameters in and out, `gradients` carries the
+translations: torch calls γ and β `weight` and `bias`, and W_Q and b_Q belong to an nn.Linear called Q, whose
+weight is W_Q transposed. `load` and `dump` carry the parameters in and out, `gradients` carries the
 gradients out, all as the nested dictionaries of handgrad.
 """
 
