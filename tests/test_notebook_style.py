@@ -378,7 +378,7 @@ BAD = [
     (rule_random_state, changed("import random\nrandom.random()")),
     (rule_random_state, changed("import torch\ntorch.manual_seed(0)")),
     (rule_random_state, changed("import torch\nx = torch.randn(3)")),
-    (rule_cells_are_short, changed("\n".join(["x = 1"] * 4), cell=2)),
+    (rule_cells_are_short, changed("\n".join(["x = 1"] * 6), cell=2)),
     (rule_cells_are_short, changed("\n".join(["x = 1"] * 13))),
     (rule_more_prose_than_code, changed("# Squares\n\n$$ prose prose $$ `prose` ```\nprose\n```", cell=0)),
     (rule_imports_where_used, changed("import math")),
