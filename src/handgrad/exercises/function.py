@@ -313,8 +313,8 @@ def wrong_precision(given, exercise):
         return ""
     return (
         f"{listed(list(narrow))}: the inputs are float64, the result is "
-        f"{listed(sorted(set(narrow.values())))}. Some line converts to a narrower type; a check of gradients "
-        "needs all the digits."
+        f"{listed(sorted(set(narrow.values())))}. Some line converts to a narrower type; a check of "
+        "gradients needs all the digits."
     )
 
 

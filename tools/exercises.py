@@ -1,0 +1,148 @@
+"""Make the student notebooks of notebooks/exercises/ from notebooks/solutions/, their only source.
+
+    python tools/exercises.py            write every student notebook
+    python tools/exercises.py --check    write nothing; exit with 1 and show the differences, if there are any
+
+In a solution notebook
+
+    # BEGIN SOLUTION
+    ...
+    # END SOLUTION
+
+is replaced by `raise NotImplementedError("your turn")` inside a function, and by `name = ...  # your turn` at
+the margin, where the region must end by assigning the answer to a name. Cells tagged `solution` are dropped.
+All else stays as it is, ids included; outputs are left out.
+"""
+
+import argparse
+import ast
+import difflib
+import sys
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).parents[1] / "notebooks"
+BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
+DIFFERENCE_LINES = 40
+
+
+class MarkerError(ValueError):
+    """A solution region that cannot be taken out; the message says where and why."""
+
+
+def without_solutions(source, place):
+    """The source of a code cell, its solution regions replaced. Raises MarkerError that names the place."""
+    kept, region, begun = [], [], None
+    for number, line in enumerate(source.splitlines(), 1):
+        marker = line.strip()
+        if marker not in (BEGIN, END):
+            (kept if begun is None else region).append(line)
+        elif marker == BEGIN and begun is not None:
+            raise MarkerError(f"{place}, line {number}: a second '{BEGIN}' before '{END}'")
+        elif marker == BEGIN:
+            begun, region = (number, indent(line)), []
+        elif begun is None:
+            raise MarkerError(f"{place}, line {number}: '{END}' without '{BEGIN}'")
+        elif indent(line) != begun[1]:
+            raise MarkerError(f"{place}, line {number}: '{BEGIN}' and '{END}' are indented differently")
+        else:
+            kept.append(stub(region, begun[1], f"{place}, line {begun[0]}"))
+            begun = None
+    if begun is not None:
+        raise MarkerError(f"{place}, line {begun[0]}: '{BEGIN}' without '{END}'")
+    return "\n".join(kept)
+
+
+def stub(region, margin, place):
+    """The line that stands in for a region."""
+    if not "".join(region).strip():
+        raise MarkerError(f"{place}: the solution region is empty")
+    if margin:
+        return f'{margin}raise NotImplementedError("your turn")'
+    last = ast.parse("\n".join(region)).body[-1:]
+    if not last or not isinstance(last[0], ast.Assign) or not isinstance(last[0].targets[0], ast.Name):
+        raise MarkerError(f"{place}: a solution region at the margin must end with `name = answer`")
+    return f"{last[0].targets[0].id} = ...  # your turn"
+
+
+def indent(line):
+    return line[: len(line) - len(line.lstrip())]
+
+
+def student(notebook, name):
+    """A new notebook, that of the student. Raises MarkerError if there is nothing to take out."""
+    notebook = nbformat.from_dict(notebook)
+    cells, regions = [], 0
+    for cell in notebook.cells:
+        if "solution" in cell.metadata.get("tags", []):
+            continue
+        if cell.cell_type == "code":
+            source = without_solutions(cell.source, f"{name}, cell {cell.id}")
+            regions += source != cell.source
+            cell = cell | {"source": source, "outputs": [], "execution_count": None}
+        elif BEGIN in cell.source or END in cell.source:
+            raise MarkerError(f"{name}, cell {cell.id}: a solution marker outside a code cell")
+        cells.append(cell)
+    if not regions:
+        raise MarkerError(f"{name}: no solution region, so there is nothing to solve")
+    notebook.cells = [nbformat.from_dict(cell) for cell in cells]
+    return notebook
+
+
+def text(notebook):
+    """The bytes of the file, as text: the same for the same notebook."""
+    nbformat.validate(notebook)
+    return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
+
+
+def generate(solutions):
+    """File name -> text of every student notebook."""
+    paths = sorted(solutions.glob("*.ipynb"))
+    return {path.name: text(student(nbformat.read(path, as_version=4), path.name)) for path in paths}
+
+
+def differences(wanted, folder):
+    """Lines that say how the folder differs from the wanted notebooks; none if it does not."""
+    stale = sorted({path.name for path in folder.glob("*.ipynb")} - set(wanted))
+    lines = [f"{folder / name}: has no solution notebook; delete it" for name in stale]
+    for name, new in wanted.items():
+        path = folder / name
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        if old != new:
+            lines.append(f"{path}: {'out of date' if old else 'missing'}; run `make exercises`")
+            change = list(
+                difflib.unified_diff(old.splitlines(), new.splitlines(), "now", "wanted", lineterm="", n=1)
+            )
+            lines += change[:DIFFERENCE_LINES]
+            if len(change) > DIFFERENCE_LINES:
+                lines.append(f"... {len(change) - DIFFERENCE_LINES} more lines")
+    return lines
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if anything differs")
+    parser.add_argument("--solutions", type=Path, default=ROOT / "solutions", help="folder to read")
+    parser.add_argument("--exercises", type=Path, default=ROOT / "exercises", help="folder to write")
+    arguments = parser.parse_args(arguments)
+    try:
+        wanted = generate(arguments.solutions)
+    except MarkerError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if arguments.check:
+        lines = differences(wanted, arguments.exercises)
+        print("\n".join(lines) or f"{len(wanted)} student notebooks are up to date")
+        return int(bool(lines))
+    arguments.exercises.mkdir(parents=True, exist_ok=True)
+    for name, new in wanted.items():
+        (arguments.exercises / name).write_text(new, encoding="utf-8")
+        print(arguments.exercises / name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
