@@ -56,12 +56,14 @@ def prove(op):
     dy = symbolic.symbols("dy", y.shape)
     loss = np.sum(dy * y)
     for unknown in sorted(_unknown_maxima(loss), key=str):
-        assert is_zero(sympy.diff(loss, unknown)), f"y depends on {unknown}, which only shifts the exponents"
+        assert symbolic.is_zero(sympy.diff(loss, unknown)), (
+            f"y depends on {unknown}, which only shifts the exponents"
+        )
     proved = 0
     for name, x, dx in _gradients(inputs, op.backward(_unwrap(dy), cache)):
         for i in np.ndindex(x.shape):
             gap = sympy.diff(loss, x[i]) - dx[i]
-            assert is_zero(gap), (
+            assert symbolic.is_zero(gap), (
                 f"d{name}{list(i)}: the derivative minus the code is {sympy.simplify(gap)}, not 0"
             )
             proved += 1
@@ -144,44 +146,6 @@ def autograd(op, rng, inputs=None, options=None, device="cpu", sizes=None, toler
         )
         worst = max(worst, error)
     return worst
-
-
-def is_zero(expression):
-    """Whether a SymPy expression is identically 0.
-
-    Every exp, erf, ... , every reciprocal and every root is replaced by a symbol of its own. What remains is a
-    polynomial; if its coefficients cancel, the expression is 0. If they do not, the value at a random point
-    with 50 digits decides whether it can be 0 at all, and then SymPy's simplify has the last word.
-    """
-    expression = sympy.sympify(expression)
-    opaque = {}
-
-    def polynomial(e):
-        if isinstance(e, sympy.exp):  # SymPy joins exp(a) exp(b) to exp(a + b); take it apart again
-            factors = []
-            for term in sympy.Add.make_args(e.exp):
-                number, rest = term.as_coeff_Mul()
-                key = (sympy.exp, rest * sympy.sign(number) / number.q)
-                factors.append(opaque.setdefault(key, sympy.Dummy()) ** abs(number.p))
-            return sympy.Mul(*factors)
-        if e.is_Function:
-            return opaque.setdefault(e, sympy.Dummy())
-        if e.is_Pow and not (e.exp.is_Integer and e.exp > 0):  # base^(-n/m) = r^n, where r = base^(-1/m)
-            numerator, denominator = (abs(e.exp.p), e.exp.q) if e.exp.is_Rational else (1, 1)
-            root = (e.base, sympy.sign(e.exp) * denominator if e.exp.is_Rational else e.exp)
-            return opaque.setdefault(root, sympy.Dummy()) ** numerator
-        return e.func(*map(polynomial, e.args)) if e.args else e
-
-    polynomial_in_symbols = polynomial(expression)
-    symbols = sorted(polynomial_in_symbols.free_symbols, key=str)
-    if not symbols:
-        return sympy.simplify(expression) == 0
-    if sympy.polys.rings.PolyRing(symbols, sympy.QQ, "lex").from_expr(polynomial_in_symbols) == 0:
-        return True
-    rng = np.random.default_rng(0)
-    point = {s: sympy.Rational(int(rng.integers(1, 999)), 1000) for s in expression.free_symbols}
-    value = expression.subs(point).evalf(50)
-    return abs(value) < 1e-30 and sympy.simplify(expression) == 0
 
 
 def _gradients(inputs, gradients):

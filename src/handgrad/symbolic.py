@@ -8,6 +8,8 @@ derivative is 0 away from the kink.
 
 import itertools
 from builtins import any as any_of
+from builtins import max as max_of
+from builtins import sum as sum_of
 
 import gmpy2  # noqa: F401  (mpmath computes its 50 digits with it)
 import mpmath
@@ -120,3 +122,78 @@ def where(condition, a, b):
         return b + step(relation.gts - relation.lts) * (a - b)
 
     return np.vectorize(choose, otypes=[object])(condition, a, b)
+
+
+def is_zero(expression):
+    """Whether a SymPy expression in real symbols is identically 0.
+
+    Every exp(u), erf(u), ... , every reciprocal 1/u and every root √u becomes a symbol r of its own. What remains
+    is a polynomial. It is reduced by r u = 1 for reciprocals and r² = u for roots, outermost first, and all its
+    coefficients must cancel: then the expression is 0. If they do not, the value at a random point, computed
+    with 50 digits, can refute; what is left to doubt is left to SymPy's simplify.
+    """
+    expression = sympy.sympify(expression)
+    opaque, powers = {}, []  # symbol of each opaque part; (symbol, base, sign, denominator) of each power
+
+    def power(base, exponent):  # base^(n/m) as r^|n| with r = base^(±1/m)
+        sign = 1 if exponent > 0 else -1
+        if sign * exponent.q == 1:
+            return base**exponent
+        key = (base, sign, exponent.q)
+        if key not in opaque:
+            opaque[key] = sympy.Dummy()
+            powers.append((opaque[key], *key))
+        return opaque[key] ** abs(exponent.p)
+
+    def polynomial(e):
+        if isinstance(e, sympy.exp):  # SymPy joins exp(a) exp(b) to exp(a + b); take it apart again
+            terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(e.exp)]
+            return sympy.Mul(
+                *(
+                    power(opaque.setdefault((sympy.exp, u / n.q), sympy.Dummy()), sympy.Integer(n.p))
+                    for n, u in terms
+                )
+            )
+        if e.is_Function or e.is_NumberSymbol or (e.is_Pow and not e.exp.is_Rational):
+            return opaque.setdefault(e, sympy.Dummy())
+        if e.is_Pow:
+            return power(polynomial(e.base), e.exp)
+        return e.func(*map(polynomial, e.args)) if e.args else e
+
+    as_polynomial = polynomial(expression)
+    symbols = sorted(as_polynomial.free_symbols.union(*(b.free_symbols for _, b, _, _ in powers)), key=str)
+    if not symbols:
+        return sympy.simplify(expression) == 0
+    ring = sympy.polys.rings.PolyRing(
+        [*symbols, *(r for r, _, _, _ in powers if r not in symbols)], sympy.QQ, "lex"
+    )
+    remaining = [ring.from_expr(as_polynomial)]
+    for symbol, base, sign, denominator in reversed(powers):
+        place, base = ring.symbols.index(symbol), ring.from_expr(base)
+        remaining = [part for p in remaining for part in _reduce(p, ring, place, base, sign, denominator)]
+    if not any_of(remaining):
+        return True
+    rng = np.random.default_rng(0)
+    point = {s: sympy.Rational(int(rng.integers(1, 999)), 1000) for s in expression.free_symbols}
+    return abs(expression.evalf(50, subs=point)) < 1e-30 and sympy.simplify(expression) == 0
+
+
+def _reduce(p, ring, place, base, sign, denominator):
+    """Eliminate r = base^(±1/denominator), the generator at `place`, from the polynomial p.
+
+    Powers of r that differ by a multiple of the denominator differ by a polynomial in the base; the classes
+    must vanish separately. Returns one polynomial for each class.
+    """
+    by_power = {}
+    for monomial, coefficient in p.terms():
+        k = monomial[place]
+        rest = (*monomial[:place], 0, *monomial[place + 1 :])
+        by_power.setdefault(k, ring.zero)[rest] = coefficient
+    classes = []
+    for remainder in range(denominator):
+        members = [k for k in by_power if k % denominator == remainder]
+        if members:
+            reference = min(members) if sign > 0 else max_of(members)
+            shift = {k: abs(k - reference) // denominator for k in members}
+            classes.append(sum_of((by_power[k] * base ** shift[k] for k in members), ring.zero))
+    return classes

@@ -16,16 +16,17 @@ from .function import Case, Exercise
 
 
 def queries_keys_values(rng, B, T, S, K, E):
-    """q (B, T, K), k (B, S, K), v (B, S, E); the last key and value repeat the first."""
+    """q (B, T, K), k (B, S, K), v (B, S, E); from three keys on, the last key and value repeat the first."""
     q, k, v = rng.normal(size=(B, T, K)), rng.normal(size=(B, S, K)), rng.normal(size=(B, S, E))
-    k[:, -1], v[:, -1] = k[:, 0], v[:, 0]
+    if S > 2:
+        k[:, -1], v[:, -1] = k[:, 0], v[:, 0]
     return q, k, v
 
 
 def weights(rng, B, T, S):
-    """a (B, T, S), with some weights exactly 0, as behind a mask."""
+    """a (B, T, S), with some weights exactly 0, as behind a mask; at least two in each row are not."""
     allowed = rng.random((B, T, S)) < 0.8
-    allowed[..., 0] = True
+    allowed[..., :2] = True
     return softmax(np.where(allowed, rng.normal(0, 1.5, (B, T, S)), -np.inf))[0]
 
 
@@ -418,10 +419,10 @@ def masked_attention(q, k, v, mask):
 
 
 def with_mask(rng, B, T, S, K, E):
-    """q, k, v and a mask (B, T, S) that leaves every query at least one key."""
+    """q, k, v and a mask (B, T, S) that leaves every query two keys, and hides from the first all but two."""
     mask = rng.random((B, T, S)) < 0.6
-    mask[..., 0] = True
-    mask[0, 0, -1] = False
+    mask[..., :2] = True
+    mask[0, 0, 2:] = False
     return *queries_keys_values(rng, B, T, S, K, E), mask
 
 

@@ -131,7 +131,7 @@ class Derivation:
             f"The first {len(rows)} of {POINTS} random points. Both expressions are evaluated to {DIGITS} "
             "digits and must agree to 35."
         )
-        columns = ("point", "expected", "yours", "") if rows else ()
+        columns = ("point", "expected", "yours", "equal") if rows else ()
         hints = Hints(self.name, self.hints)
         return Verdict(self.name, status, diagnosis, value, columns, rows, note if rows else "", hints)
 

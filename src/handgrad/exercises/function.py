@@ -73,7 +73,7 @@ class Exercise:
         worst = max(error for case in errors for error in case.values())
         flaw = side_effect(answer, given, self) or wrong_precision(given, self)
         if worst <= self.tolerance and not flaw:
-            text = f"Right in all {len(rows)} comparisons; the largest relative error is {worst:.1e}."
+            text = f"Right in all {len(rows)} cases; the largest relative error is {worst:.0e}."
             return self._verdict(RIGHT, text, answer, rows)
         diagnosis = (
             flaw or self._known_mistake(given, expected, inputs) or self._observe(given, expected, errors)
@@ -81,9 +81,10 @@ class Exercise:
         return self._verdict(WRONG, diagnosis, rows=rows)
 
     def _verdict(self, status, diagnosis, value=None, rows=()):
-        columns = ("case", "result", "expected shape", "your shape", "relative error", "") if rows else ()
+        columns = ("case", *self.outputs) if rows else ()
         note = (
-            f"Allowed: {self.tolerance:.0e}, relative to the largest expected number. {self.reason}"
+            "The numbers are errors relative to the largest expected number; beside them stand the shapes. Allowed "
+            f"is {self.tolerance:.0e}. {self.reason}"
             if rows
             else ""
         )
@@ -91,22 +92,25 @@ class Exercise:
         return Verdict(self.name, status, diagnosis, value, columns, rows, note, Hints(self.name, self.hints))
 
     def _rows(self, given, expected, errors):
-        def row(case, g, e, error, n):
-            shape = "none" if isinstance(g, Failure) else str(g.arrays[n].shape)
-            number = f"{error:.1e}" if np.isfinite(error) else "none"
-            return (
-                case.name,
-                n,
-                str(e.arrays[n].shape),
-                shape,
-                number,
-                "✓" if error <= self.tolerance else "✗",
-            )
+        """One row per case: its name, and for each output the error and the shape."""
+
+        def cell(g, e, error):
+            if isinstance(g, Failure):
+                return "✗ nothing"
+            if g.shape != e.shape:
+                return f"✗ {g.shape}, expected {e.shape}"
+            number = f"{error:.0e}" if np.isfinite(error) else "not finite"
+            return f"{'✓' if error <= self.tolerance else '✗'} {number}  {g.shape}"
 
         return tuple(
-            row(case, g, e, error[n], n)
+            (
+                case.name,
+                *(
+                    cell(g if isinstance(g, Failure) else g.arrays[n], e.arrays[n], error[n])
+                    for n in self.outputs
+                ),
+            )
             for case, g, e, error in zip(self.cases, given, expected, errors)
-            for n in self.outputs
         )
 
     def _cannot_be_called(self, answer):
@@ -145,13 +149,10 @@ class Exercise:
     def _observe(self, given, expected, errors):
         """What can be said of a mistake that is not on the list."""
         bad = [i for i, case in enumerate(errors) if max(case.values()) > self.tolerance]
-        where = ""
-        if len(bad) < len(given):
-            right = [c.name for i, c in enumerate(self.cases) if i not in bad]
-            where = f"Right in {listed(right)}; wrong in {listed([self.cases[i].name for i in bad])}. "
         failed = [i for i in bad if isinstance(given[i], Failure)]
+        where = self._where(bad, failed)
         if failed:
-            return where + f"In the case {quoted(self.cases[failed[0]].name)}: {given[failed[0]].text}"
+            return where + given[failed[0]].text
         sentences = []
         for n in self.outputs:
             wrong = [i for i in bad if errors[i][n] > self.tolerance]
@@ -162,6 +163,16 @@ class Exercise:
         if fine:
             sentences.append(f"{listed(fine)} {'is' if len(fine) == 1 else 'are'} right.")
         return where + " ".join(sentences)
+
+    def _where(self, bad, failed):
+        """Which cases are wrong, if some are right; or which raises, if some do not."""
+        names = [case.name for case in self.cases]
+        right = [name for i, name in enumerate(names) if i not in bad]
+        if not right:
+            return f"In the case {quoted(names[failed[0]])}: " if 0 < len(failed) < len(names) else ""
+        if len(right) < len(bad):
+            return f"Right only in {listed([quoted(n) for n in right])}. "
+        return f"Wrong only in {listed([quoted(names[i]) for i in bad])}. "
 
 
 @dataclass(frozen=True)

@@ -70,12 +70,12 @@ class Verdict:
     def _repr_html_(self):
         hints = self.hints._repr_html_() if self.hints and self.status != RIGHT else ""
         return (
-            f'<section aria-label="{escape(self.exercise)}: {self.status}" style="border-left:.4em solid '
+            f'<div role="group" aria-label="{escape(self.exercise)}: {self.status}" style="border-left:.4em solid '
             f'{BAR[self.status]};padding:.4em 0 .4em .9em;margin:.4em 0;line-height:1.5">'
             f'<p style="margin:0 0 .3em"><strong><span aria-hidden="true">{MARK[self.status]}</span> '
             f"{self.status.capitalize()}</strong>: <code>{escape(self.exercise)}</code></p>"
             f'<p style="margin:.3em 0;max-width:46em">{prose(self.diagnosis)}</p>'
-            f"{self._table()}{hints}</section>"
+            f"{self._table()}{hints}</div>"
         )
 
     def _table(self):
@@ -95,7 +95,7 @@ class Verdict:
         return (
             f'<details style="margin:.3em 0"{opened}>'
             '<summary style="cursor:pointer">The cases, one by one</summary>'
-            f'<div role="region" aria-label="Cases of {escape(self.exercise)}" tabindex="0" '
+            f'<div role="group" aria-label="Cases of {escape(self.exercise)}" tabindex="0" '
             'style="overflow-x:auto">'
             f'<table style="margin:.3em 0;border-collapse:collapse"><thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
