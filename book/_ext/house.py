@@ -85,6 +85,14 @@ class Pictures(HTMLParser):
             self.wordless.append(attributes.get("src", "")[:80])
 
 
+def references_are_no_list(app, pagename, templatename, context, doctree):
+    """Docutils calls the references a list but their entries no items, which is worse than no list."""
+    if "body" in context:
+        context["body"] = context["body"].replace(
+            'role="list" class="citation-list"', 'class="citation-list"'
+        )
+
+
 def words_for_pictures(app, pagename, templatename, context, doctree):
     for source in Pictures(context.get("body", "")).wordless:
         logger.warning("the picture %s has no alt text", source, location=pagename, type="house")
@@ -155,7 +163,8 @@ def setup(app):
     app.connect("config-inited", only_our_assets)
     app.connect("config-inited", launch_buttons)
     app.connect("build-finished", copy_mathjax)
-    for change in (mathjax_of_quiz, words_for_pictures, links_of_chapter, description):
+    changes = (mathjax_of_quiz, references_are_no_list, words_for_pictures, links_of_chapter, description)
+    for change in changes:
         app.connect("html-page-context", change)
     app.connect("html-page-context", names_for_toggles, priority=900)  # after the theme has made the tree
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,76 @@
+# The Transformer by Hand. `make help` lists what can be made.
+#
+#   make book PYTHON=/path/to/python3.12    take this Python
+#   make test VENV=/tmp/venv                keep the environment elsewhere
+
+VENV ?= .venv
+PYTHON ?=
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# One worker for each of two cores, each with one thread. A notebook stays in one worker.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+NOTEBOOKS := $(wildcard notebooks/*.ipynb notebooks/*/*.ipynb)
+
+.DEFAULT_GOAL := help
+.PHONY: help book test site lab exercises lint format clean
+
+help: ## Show this list
+	@awk -F ': .*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+book: $(READY) ## Execute every notebook and build the book; any warning is an error
+	rm -rf _build
+	$(BIN)/jupyter-book build -W -n --keep-going .
+	@echo
+	@echo "The book is built. Open it:   file://$(CURDIR)/_build/html/index.html"
+	@echo "or serve it:                  $(BIN)/python -m http.server --directory _build/html 8000"
+	@echo "and visit                     http://localhost:8000"
+
+test: lint ## Check the package and run every notebook, solved and unsolved
+	$(PYTEST) -m "not site" tests
+	$(PYTEST) --nbval-lax $(NOTEBOOKS)
+
+site: $(READY) ## Look at the built book in a browser (needs Chromium, and make book)
+	HANDGRAD_SITE=_build/html $(PYTEST) -m site tests
+
+lab: $(READY) ## Open the notebooks in JupyterLab
+	$(BIN)/jupyter lab notebooks
+
+exercises: $(READY) ## Make the exercise notebooks again from their solutions
+	$(BIN)/python tools/exercises.py
+
+lint: $(READY) ## Check form: code, notebooks, exercises up to date
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/python tools/exercises.py --check
+	$(BIN)/python tools/outputs.py --check $(NOTEBOOKS)
+
+format: $(READY) ## Put code and notebooks in form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## Remove what was built; the environment in .venv stays
+	rm -rf _build _ci .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path "./$(VENV)/*" -prune -exec rm -rf {} +
+
+# The environment, made again when one of these files changes.
+$(READY): requirements.txt constraints.txt pyproject.toml
+	@found=; python="$(PYTHON)"; \
+	for candidate in $${python:-python3.11 python3.12 python3.13 python3}; do \
+	    if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	    then found=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	    echo "This book needs Python 3.11 or newer, and found none as $${python:-python3.11, 3.12, 3.13 or python3}." >&2; \
+	    echo "Install one, or name it: make book PYTHON=/path/to/python3.12" >&2; exit 1; \
+	fi; \
+	if ! $$found -c 'import ensurepip, venv' 2>/dev/null; then \
+	    echo "$$found cannot make a virtual environment: its venv module is missing." >&2; \
+	    echo "On Debian and Ubuntu: sudo apt-get install python3-venv" >&2; exit 1; \
+	fi; \
+	if [ ! -x $(BIN)/python ]; then \
+	    echo "Making the environment $(VENV) with $$($$found --version): a few minutes, about 1.5 GB."; \
+	    $$found -m venv $(VENV); \
+	fi
+	$(BIN)/python -m pip install -r requirements.txt -c constraints.txt
+	@touch $@
