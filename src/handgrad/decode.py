@@ -1,0 +1,156 @@
+"""From a model to a sentence: greedy search, sampling and beam search.
+
+A search knows nothing of the model but one function, which answers for any beginnings of sentences
+
+    next_logits(prefixes, rows) -> logits           prefixes (R, t), rows (R,), logits (R, V)
+
+where rows says which sentence of the batch each beginning belongs to. `translator` makes this function from
+an encoder–decoder, `continuer` from a decoder-only model.
+"""
+
+import numpy as np
+
+from . import model
+from .ops import padding_mask
+
+
+def translator(params, config, source):
+    """Return `next_logits` of an encoder–decoder for source (B, S). The source is encoded once.
+
+    Raises ValueError for another kind of model; TypeError or ValueError if the source does not fit the model.
+    """
+    if config.kind != "encoder-decoder":
+        raise ValueError(f'config.kind: expected "encoder-decoder", got {config.kind!r}')
+    model.check_batch(config, {"source": source, "target_in": source[:, :1]})
+    memory, _ = model.encode(params, config, source)
+    seen = None if config.pad is None else padding_mask(source, config.pad)
+
+    def next_logits(prefixes, rows):
+        x, _ = model.decode(
+            params, config, prefixes, memory[rows], None if seen is None else seen[rows]
+        )  # (R, t, D)
+        return model.head(x[:, -1:], params, config)[0][:, 0]  # (R, V)
+
+    return next_logits
+
+
+def continuer(params, config):
+    """Return `next_logits` of a decoder-only model. Raises ValueError for another kind."""
+    if config.kind != "decoder":
+        raise ValueError(f'config.kind: expected "decoder", got {config.kind!r}')
+
+    def next_logits(prefixes, rows):
+        x, _ = model.decode(params, config, prefixes)
+        return model.head(x[:, -1:], params, config)[0][:, 0]
+
+    return next_logits
+
+
+def most_likely(logits):
+    """Return the token of the largest logit in each row (R, V) -> (R,); of equal ones the first."""
+    return np.argmax(logits, axis=-1)
+
+
+def sampler(rng, temperature=1.0):
+    """Return a function (R, V) -> (R,) that draws tokens from softmax(logits / temperature).
+
+    The largest of the logits with independent Gumbel noise added is such a draw (Gumbel 1954).
+    Raises ValueError unless temperature > 0.
+    """
+    if not temperature > 0:
+        raise ValueError(f"temperature: expected a positive number, got {temperature}")
+    return lambda logits: np.argmax(logits / temperature + rng.gumbel(size=logits.shape), axis=-1)
+
+
+def greedy(next_logits, B, bos, eos, max_length, pad=0, choose=most_likely):
+    """Write B sentences, token by token, each the `choose` of the logits. Returns tokens (B, max_length).
+
+    A sentence begins after `bos`, which is not returned, and ends with `eos`, then padding. One that does not
+    end in max_length tokens is cut there. Raises ValueError unless B and max_length are at least 1.
+    """
+    _check_sizes(B=B, max_length=max_length)
+    tokens = np.full((B, max_length + 1), pad)
+    tokens[:, 0] = bos
+    running = np.arange(B)  # the sentences that have not ended
+    for t in range(max_length):
+        tokens[running, t + 1] = choose(next_logits(tokens[running, : t + 1], running))
+        running = running[tokens[running, t + 1] != eos]
+        if running.size == 0:
+            break
+    return tokens[:, 1:]
+
+
+def length_penalty(length, alpha):
+    """Return ((5 + length) / 6)^alpha, by which a log probability is divided: Wu et al. 2016, equation 14."""
+    return ((5 + np.asarray(length)) / 6) ** alpha
+
+
+def beam(next_logits, B, width, bos, eos, max_length, alpha=0.6, pad=0):
+    """Search the best sentences, keeping `width` beginnings. Returns tokens (B, max_length), scores (B,).
+
+    The score of a beginning is the sum of the log probabilities of its tokens, `eos` included, divided by
+    `length_penalty` of their number. In each step all beginnings that have not ended grow by every token;
+    of these and of the ended ones the `width` best stay (of equal ones the first). The search stops when all
+    that stay have ended, or at max_length, where a sentence is cut. Vaswani et al. 2017, section 6.1, take
+    width 4 and alpha 0.6.
+
+    With width 1 this is `greedy`. Raises ValueError unless B, width, max_length ≥ 1 and alpha ≥ 0.
+    """
+    _check_sizes(B=B, width=width, max_length=max_length)
+    if not alpha >= 0:
+        raise ValueError(f"alpha: expected a number ≥ 0, got {alpha}")
+    tokens = np.full((B, width, max_length + 1), pad)
+    tokens[:, :, 0] = bos
+    total = np.full((B, width), -np.inf)  # log probabilities; at first there is one beginning only
+    total[:, 0] = 0.0
+    length = np.zeros((B, width), dtype=int)
+    ended = np.zeros((B, width), dtype=bool)
+    for t in range(max_length):
+        b, w = np.nonzero(~ended & np.isfinite(total))
+        if b.size == 0:
+            break
+        log_p = _log_softmax(next_logits(tokens[b, w, : t + 1], b).astype(np.float64))  # (R, V)
+        V = log_p.shape[-1]
+        grown = np.full((B, width, V), -np.inf)
+        grown[b, w] = total[b, w, None] + log_p
+        grown[ended, pad] = total[ended]  # an ended sentence stays as it is: one candidate, not V
+        length[b, w] = t + 1
+        score = grown / length_penalty(length, alpha)[:, :, None]
+        best = np.argsort(-score.reshape(B, -1), axis=1, kind="stable")[:, :width]
+        parent, token = np.divmod(best, V)  # (B, width)
+        of = np.arange(B)[:, None], parent
+        tokens, length, ended = tokens[of], length[of], ended[of]
+        total = grown[*of, token]
+        tokens[:, :, t + 1] = np.where(ended, pad, token)
+        ended = ended | (token == eos)
+    score = total / length_penalty(length, alpha)
+    best = np.arange(B), np.argmax(score, axis=1)
+    return tokens[best][:, 1:], score[best]
+
+
+def translate(params, config, vocabulary, texts, width=1, alpha=0.6, max_length=20):
+    """Translate sentences: greedy search if width is 1, beam search otherwise. Returns a list of sentences.
+
+    Raises ValueError if there is no sentence, or a word is not in the vocabulary.
+    """
+    from .data import pad_rows
+
+    source = pad_rows([vocabulary.encode(text) for text in texts], vocabulary.pad)  # (B, S)
+    ends = {"bos": vocabulary.bos, "eos": vocabulary.eos, "max_length": max_length, "pad": vocabulary.pad}
+    next_logits = translator(params, config, source)
+    if width == 1:
+        tokens = greedy(next_logits, len(source), **ends)
+    else:
+        tokens, _ = beam(next_logits, len(source), width, alpha=alpha, **ends)
+    return [vocabulary.decode(row) for row in tokens]
+
+
+def _log_softmax(z):
+    z = z - z.max(axis=-1, keepdims=True)
+    return z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
+
+
+def _check_sizes(**sizes):
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name}: expected at least 1, got {size}")

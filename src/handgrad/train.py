@@ -1,0 +1,205 @@
+"""Training: draw a batch, take the gradients, take a step, and go on; stop and resume without a trace.
+
+A `State` is everything that the rest of a training depends on. `run` is a function of it: from the same state
+it computes the same numbers, bit for bit, whether it was saved and loaded in between or not.
+"""
+
+import copy
+import dataclasses
+import json
+import math
+import os
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import optree
+from tqdm import tqdm
+
+from . import model, optim
+from .config import Config, init, shapes
+
+FORMAT = 1  # of a checkpoint
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained. Smoothing, betas and eps are those of Vaswani et al. 2017, sections 5.3, 5.4.
+
+    Raises ValueError, with the name of the field, if a value is out of range.
+    """
+
+    steps: int  # number of updates
+    batch_size: int  # sentences in a batch
+    peak: float  # the highest learning rate
+    warmup: int  # updates until it is reached
+    schedule: str = "cosine"  # or "inverse_square_root"
+    label_smoothing: float = 0.1
+    max_norm: float = 1.0  # the gradient is clipped to this length
+    beta_1: float = 0.9
+    beta_2: float = 0.98
+    eps: float = 1e-9
+    weight_decay: float = 0.0
+
+    def __post_init__(self):
+        if self.schedule not in ("cosine", "inverse_square_root"):
+            raise ValueError(f'schedule: expected "cosine" or "inverse_square_root", got {self.schedule!r}')
+        for name in ("steps", "batch_size", "warmup"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing: expected 0 ≤ label_smoothing < 1, got {self.label_smoothing}")
+
+    def rate(self, step):
+        """Return the learning rate of update `step` = 1 … steps."""
+        if self.schedule == "cosine":
+            return optim.cosine(step, self.steps, self.peak, self.warmup)
+        return optim.inverse_square_root(step, 1, self.warmup, scale=self.peak * math.sqrt(self.warmup))
+
+
+@dataclass(frozen=True)
+class State:
+    """A training between two updates."""
+
+    params: dict
+    moments: dict  # the state of `optim.adamw`
+    rng: np.random.Generator  # draws the batches and the dropout
+    losses: list = field(default_factory=list)  # one for each update so far
+    tokens: int = 0  # target tokens seen so far
+
+    @property
+    def step(self):
+        """The number of updates so far."""
+        return self.moments["step"]
+
+
+def start(config: Config, seed: int, dtype=np.float32) -> State:
+    """Return the state before the first update: random parameters, moments 0, a generator from `seed`."""
+    rng = np.random.default_rng(seed)
+    params = init(config, rng, dtype)
+    return State(params, optim.adamw_init(params), rng)
+
+
+def dropout_from(rng: np.random.Generator, p: float):
+    """Return the model's argument `keep`: None if p is 0, else a function from a shape to random Booleans."""
+    return (lambda shape: rng.random(shape, dtype=np.float32) >= p) if p else None
+
+
+def update(state: State, batch: dict, config: Config, recipe: Recipe, keep=None) -> State:
+    """Return the state after one update on `batch`: gradients, clipping, schedule, AdamW.
+
+    Raises FloatingPointError, with the number of the update, if the loss or a gradient is not finite.
+    """
+    step = state.step + 1
+    loss, grads = model.loss_and_gradients(state.params, config, batch, keep, recipe.label_smoothing)
+    if not math.isfinite(loss):
+        raise FloatingPointError(f"loss: expected a finite number, got {float(loss)} in update {step}")
+    grads, _ = optim.clip_by_global_norm(grads, recipe.max_norm)
+    rest = recipe.beta_1, recipe.beta_2, recipe.eps, recipe.weight_decay
+    params, moments = optim.adamw(state.params, grads, state.moments, recipe.rate(step), *rest)
+    tokens = state.tokens + int(np.sum(batch["target_out"] != (-100 if config.pad is None else config.pad)))
+    return State(params, moments, state.rng, [*state.losses, float(loss)], tokens)
+
+
+def run(state, draw, config, recipe, until=None, checkpoint=None, every=None, progress=True) -> State:
+    """Train until update `until` (the end of the recipe if None) and return the new state.
+
+    draw(rng, batch_size) returns a batch. The given state, its generator included, is left as it was. With
+    `checkpoint`, a path, the state is saved every `every` updates and at the end. Progress goes to the
+    standard output: the loss, and target tokens per second.
+
+    Raises ValueError if `until` is not between the state's step and the recipe's end; errors as `update`.
+    """
+    until = recipe.steps if until is None else until
+    if not state.step <= until <= recipe.steps:
+        raise ValueError(f"until: expected {state.step} … {recipe.steps}, got {until}")
+    state = dataclasses.replace(state, rng=copy.deepcopy(state.rng))
+    seen = state.tokens
+    bar = tqdm(total=until, initial=state.step, unit="update", disable=not progress, file=sys.stdout)
+    with bar:
+        while state.step < until:
+            batch = draw(state.rng, recipe.batch_size)
+            state = update(state, batch, config, recipe, dropout_from(state.rng, config.p))
+            elapsed = max(bar.format_dict["elapsed"] or 0, 1e-9)
+            speed = f"{(state.tokens - seen) / elapsed:.0f} tokens/s"
+            bar.set_postfix_str(f"loss {state.losses[-1]:.3f}, {speed}", refresh=False)
+            bar.update()
+            if checkpoint is not None and (state.step == until or (every and state.step % every == 0)):
+                save(checkpoint, state, config, recipe)
+    return state
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be read, or belongs to another training."""
+
+
+def save(path, state: State, config: Config, recipe: Recipe) -> None:
+    """Write the state to one file, atomically: afterwards `path` holds all of it, or what it held before.
+
+    Raises TypeError if the generator is not one of `np.random.default_rng`; OSError if the file cannot be
+    written.
+    """
+    path = Path(path)
+    if not isinstance(state.rng.bit_generator, np.random.PCG64):
+        raise TypeError(f"state.rng: expected a generator of np.random.default_rng, got {state.rng}")
+    about = {"format": FORMAT, "config": dataclasses.asdict(config), "recipe": dataclasses.asdict(recipe)}
+    about |= {"step": state.step, "tokens": state.tokens, "rng": state.rng.bit_generator.state}
+    arrays = {"about": np.array(json.dumps(about)), "losses": np.array(state.losses, dtype=np.float64)}
+    trees = {"params": state.params, "m": state.moments["m"], "v": state.moments["v"]}
+    for path_of_leaf, leaf in zip(*optree.tree_flatten_with_path(trees)[:2], strict=True):
+        arrays["/".join(map(str, path_of_leaf))] = leaf  # such as m/encoder/0/self_attention/W_Q
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with open(descriptor, "wb") as file:
+            np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path, config: Config, recipe: Recipe) -> State:
+    """Read a state that `save` wrote for the same config and recipe.
+
+    Raises FileNotFoundError if there is no file; CheckpointError, which says what does not fit, if the file
+    is damaged or no checkpoint, or was written for another config or recipe.
+    """
+    try:
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}  # reads everything, and checks the sums
+            about = json.loads(str(arrays.pop("about")))
+            losses = arrays.pop("losses")
+    except (zipfile.BadZipFile, ValueError, KeyError, EOFError, AttributeError, TypeError) as error:
+        raise CheckpointError(f"{path}: expected a checkpoint, got a file that is none: {error}") from error
+    if about.get("format") != FORMAT:
+        raise CheckpointError(f"{path}: expected format {FORMAT}, got {about.get('format')}")
+    for name, ours in (("config", config), ("recipe", recipe)):
+        ours = json.loads(json.dumps(dataclasses.asdict(ours)))  # tuples become lists, as in the file
+        for key in sorted(ours.keys() | about[name].keys()):
+            if ours.get(key) != about[name].get(key):
+                raise CheckpointError(
+                    f"{path}: expected {name}.{key} = {ours.get(key)!r}, got {about[name].get(key)!r}"
+                )
+    dtypes = {array.dtype for array in arrays.values()}
+    if len(dtypes) != 1 or not np.issubdtype(*dtypes, np.floating):
+        raise CheckpointError(f"{path}: expected arrays of one floating type, got {sorted(map(str, dtypes))}")
+
+    def leaf(path_of_leaf, shape):
+        name = "/".join(map(str, path_of_leaf))
+        if name not in arrays or arrays[name].shape != shape:
+            got = arrays[name].shape if name in arrays else "nothing"
+            raise CheckpointError(f"{path}: expected {name} of shape {shape}, got {got}")
+        return arrays[name]
+
+    tree = shapes(config)
+    trees = {"params": tree, "m": tree, "v": tree}
+    trees = optree.tree_map_with_path(leaf, trees, is_leaf=lambda node: isinstance(node, tuple))
+    bits = np.random.PCG64()
+    bits.state = about["rng"]
+    moments = {"step": about["step"], "m": trees["m"], "v": trees["v"]}
+    return State(trees["params"], moments, np.random.Generator(bits), losses.tolist(), about["tokens"])
