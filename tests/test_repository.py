@@ -20,7 +20,7 @@ REGISTRIES = [
     "jsdelivr" + ".net",
     "unpkg" + ".com",
 ]
-MACHINES = [r"/(home|Users)/\w+", r"(?<![\w.$])/root/", r"(?<![\w.$])/work/", r"\b[A-Z]:\\\\Users"]
+MACHINES = [r"/(home|Users)/\w+", *(rf"(?<![\w.$])/{folder}/" for folder in ("root", "work"))]
 
 
 def tracked():
