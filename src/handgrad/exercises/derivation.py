@@ -51,8 +51,12 @@ class Derivation:
 
     def _read(self, answer):
         """The expression in the exercise's own symbols. Raises ValueError that says what was expected."""
+        if isinstance(answer, str):
+            raise ValueError(
+                f"Expected a SymPy expression in {self._names()}, got text: leave out the quotes."
+            )
         try:
-            given = sympy.sympify(answer)
+            given = sympy.sympify(answer, strict=True)
         except (sympy.SympifyError, TypeError, AttributeError):
             given = None
         if not isinstance(given, sympy.Expr) or given.is_Matrix:

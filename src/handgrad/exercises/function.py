@@ -83,8 +83,8 @@ class Exercise:
     def _verdict(self, status, diagnosis, value=None, rows=()):
         columns = ("case", *self.outputs) if rows else ()
         note = (
-            "The numbers are errors relative to the largest expected number; beside them stand the shapes. Allowed "
-            f"is {self.tolerance:.0e}. {self.reason}"
+            "The numbers are errors relative to the largest expected number; beside them stand the shapes. "
+            f"Allowed is {self.tolerance:.0e}. {self.reason}"
             if rows
             else ""
         )
@@ -205,7 +205,7 @@ def attempt(function, inputs, outputs):
         if isinstance(error, TypeError) and "ellipsis" in str(error):
             return Failure(YOUR_TURN, "stub", unfinished=True)
         return Failure(explain(error, function), type(error).__name__)
-    if result is None and is_empty(function):
+    if result is ... or (result is None and is_empty(function)):
         return Failure(YOUR_TURN, "stub", unfinished=True)
     if result is None:
         return Failure("It returns None. Did you forget `return`?", "None")
@@ -235,9 +235,8 @@ def read(result, outputs):
         except Exception:
             array = None
         if array is None or array.dtype.kind not in "fiub":
-            kind = (
-                a_type(part) if array is None or array.dtype == object else f"numbers of type {array.dtype}"
-            )
+            is_complex = array is not None and array.dtype.kind == "c"
+            kind = f"numbers of type {array.dtype}" if is_complex else a_type(part)
             return Failure(f"{name} should be an array of real numbers, but it is {kind}.", "type")
         arrays[name] = array
     return arrays

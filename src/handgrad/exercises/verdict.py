@@ -70,8 +70,8 @@ class Verdict:
     def _repr_html_(self):
         hints = self.hints._repr_html_() if self.hints and self.status != RIGHT else ""
         return (
-            f'<div role="group" aria-label="{escape(self.exercise)}: {self.status}" style="border-left:.4em solid '
-            f'{BAR[self.status]};padding:.4em 0 .4em .9em;margin:.4em 0;line-height:1.5">'
+            f'<div role="group" aria-label="{escape(self.exercise)}: {self.status}" '
+            f'style="border-left:.4em solid {BAR[self.status]};padding:.4em 0 .4em .9em;margin:.4em 0">'
             f'<p style="margin:0 0 .3em"><strong><span aria-hidden="true">{MARK[self.status]}</span> '
             f"{self.status.capitalize()}</strong>: <code>{escape(self.exercise)}</code></p>"
             f'<p style="margin:.3em 0;max-width:46em">{prose(self.diagnosis)}</p>'
