@@ -416,6 +416,8 @@ OBSERVED = [
     ("layer_norm_dx", forgets_to_return, r"returns None.*return"),
     ("layer_norm_dx", in_place, r"changes its argument `dy` in place"),
     ("layer_norm_dx", divides_by_a_word, r"TypeError: .*line 3.*`return dx_hat / \"sigma\"`"),
+    ("attention_da_dv", lambda dy, a, v: (dy @ v.T, a.T @ dy), r"ValueError.*`\.mT` transposes the last two"),
+    ("project_out", lambda v, x_hat: v - v.sum(-1) - v.max(-1), r"ValueError.*`keepdims=True`"),
     ("layer_norm_dx", on_dx(lambda dx: dx.astype(np.float32)), r"result is float32"),
     (
         "layer_norm_dx",

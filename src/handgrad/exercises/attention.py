@@ -188,6 +188,11 @@ def mean_of_product(da, a):
     return a * (da - (a * da).mean(-1, keepdims=True))
 
 
+def keepdims_forgotten(da, a):
+    """`keepdims=True` is missing: the sums have shape (B, T), and are lined up with the wrong axes."""
+    return a * (da - (a * da).sum(-1))
+
+
 def softmax_over_queries(da, a):
     """The sum runs over the queries. Softmax works along each row: sum over the keys, the last axis."""
     return a * (da - (a * da).sum(-2, keepdims=True))
@@ -219,6 +224,7 @@ SOFTMAX_DS = Exercise(
         plain_sum,
         plain_mean,
         mean_of_product,
+        keepdims_forgotten,
         softmax_over_queries,
         inner_product_added,
         not_multiplied,

@@ -9,6 +9,7 @@ import copy
 import dis
 import inspect
 import linecache
+import re
 import traceback
 import warnings
 from collections.abc import Callable
@@ -24,6 +25,11 @@ REASON = (
     "The numbers are float64. Rounding in a few hundred operations stays below 1e-12, whatever "
     "the order of the sums; every real mistake is far above."
 )
+# What a line often lacks when its shapes do not fit.
+ADVICE = {
+    r"\.T\b": "`.T` turns round all axes, the batch too; `.mT` transposes the last two.",
+    r"\b(sum|mean|max)\((?!.*keepdims)": "With `keepdims=True` its result can be broadcast again.",
+}
 YOUR_TURN = "The answer is still open. Write it in the cell above, run that cell, then run this one."
 
 
@@ -251,7 +257,9 @@ def explain(error, function):
     if not own:
         return text
     line = linecache.getline(own[-1].filename, own[-1].lineno).strip()
-    return f"{text} (line {own[-1].lineno - code.co_firstlineno + 1} of your function: `{line}`)"
+    text = f"{text} (line {own[-1].lineno - code.co_firstlineno + 1} of your function: `{line}`)."
+    advice = [words for pattern, words in ADVICE.items() if re.search(pattern, line)]
+    return " ".join([text, *advice]) if isinstance(error, ValueError) else text
 
 
 def is_empty(function):

@@ -314,6 +314,13 @@ def sums_for_means(dy, x, gamma, eps):
     return r * (g - g.sum(-1, keepdims=True) - x_hat * (g * x_hat).sum(-1, keepdims=True))
 
 
+def keepdims_forgotten(dy, x, gamma, eps):
+    """`keepdims=True` is missing: the means have shape (B, T), and are lined up with the wrong axes."""
+    x_hat, r = normalise(x, eps)
+    g = gamma * dy
+    return r * (g - g.mean(-1) - x_hat * (g * x_hat).mean(-1))
+
+
 def no_inverse_std(dy, x, gamma, eps):
     """The last factor is missing: divide everything by √(var + ε), as the forward pass does."""
     x_hat, _ = normalise(x, eps)
@@ -382,6 +389,7 @@ LAYER_NORM_DX = Exercise(
         no_mean_path,
         no_variance_path,
         sums_for_means,
+        keepdims_forgotten,
         no_inverse_std,
         variance_path_added,
         eps_outside_root,
