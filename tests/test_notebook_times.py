@@ -1,4 +1,4 @@
-"""No notebook takes longer than it says: the run times that the build wrote on the page of the environment."""
+"""No notebook takes longer than it says; the build writes the times on the page of the environment."""
 
 import os
 from html.parser import HTMLParser
