@@ -593,7 +593,7 @@ def test_the_html_is_escaped():
     html = check.layer_norm_dx(on_dx(lambda dx: [][0]))._repr_html_()
     assert "IndexError" in html
     assert "<b>" not in Verdict("x", "wrong", "<b> `a<b`", None)._repr_html_()
-    assert "<code>a&lt;b</code>" in Verdict("x", "wrong", "<b> `a<b`", None)._repr_html_()
+    assert ">a&lt;b</code>" in Verdict("x", "wrong", "<b> `a<b`", None)._repr_html_()
 
 
 def test_the_verdict_in_text():

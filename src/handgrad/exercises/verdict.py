@@ -4,7 +4,6 @@ The HTML takes its text colour and background from the page, so it reads in ligh
 bar at the left repeats what the words say, and is never the only sign.
 """
 
-import re
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -14,9 +13,14 @@ MARK = {RIGHT: "✓", WRONG: "✗", NOT_YET: "○"}
 BAR = {RIGHT: "#009E73", WRONG: "#D55E00", NOT_YET: "#6B8FB0"}  # at least 3 : 1 on white and on near black
 
 
+def code(text):
+    """Escaped HTML of code, in the colours around it: a theme's own may not fit the ground of an output."""
+    return f'<code style="color:inherit;background:none;border:none;padding:0">{escape(text)}</code>'
+
+
 def prose(text):
     """Escaped HTML of a sentence in which `backticks` mark code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+    return "".join(code(part) if i % 2 else escape(part) for i, part in enumerate(text.split("`")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +77,7 @@ class Verdict:
             f'<div role="group" aria-label="{escape(self.exercise)}: {self.status}" '
             f'style="border-left:.4em solid {BAR[self.status]};padding:.4em 0 .4em .9em;margin:.4em 0">'
             f'<p style="margin:0 0 .3em"><strong><span aria-hidden="true">{MARK[self.status]}</span> '
-            f"{self.status.capitalize()}</strong>: <code>{escape(self.exercise)}</code></p>"
+            f"{self.status.capitalize()}</strong>: {code(self.exercise)}</p>"
             f'<p style="margin:.3em 0;max-width:46em">{prose(self.diagnosis)}</p>'
             f"{self._table()}{hints}</div>"
         )
@@ -87,7 +91,7 @@ class Verdict:
         )
         body = "".join(
             f'<tr><th scope="row" style="{cell}">{escape(row[0])}</th>'
-            + "".join(f'<td style="{cell}">{escape(text)}</td>' for text in row[1:])
+            + "".join(f'<td style="{cell};white-space:nowrap">{escape(text)}</td>' for text in row[1:])
             + "</tr>"
             for row in self.rows
         )
