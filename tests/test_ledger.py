@@ -83,6 +83,18 @@ def test_a_chapter_is_linked_if_it_exists(tmp_path):
     assert ledger.chapter("09", tmp_path) == "chapter 9, planned"
 
 
+def test_a_formula_has_an_upright_d_and_one_gradient_on_each_line():
+    op = replace(
+        OPS["relu"], formula=r"dx=dy\cdot[x>0],\; d\mathbf{K}=\left(d\mathbf{S}\right)\overline{d\hat x}"
+    )
+    gathered = ledger.formula(op)
+    assert gathered.splitlines()[1:-1] == [
+        r"\mathrm{d}x=\mathrm{d}y\cdot[x>0],\\",
+        r"\mathrm{d}\mathbf{K}=\left(\mathrm{d}\mathbf{S}\right)\overline{\mathrm{d}\hat x}",
+    ]
+    assert displayed(f"$$\n{gathered}\n$$") == [(None, gathered)]
+
+
 def test_sections_and_powers_read_well():
     assert ledger.section("Ba et al. (2016), 3") == "Ba et al. (2016), section 3"
     assert ledger.section("Zhang and Sennrich (2019), eq. 4") == "Zhang and Sennrich (2019), eq. 4"

@@ -130,9 +130,14 @@ def table(entries):
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, align, *rows])
 
 
+# The d of a gradient, which OPS writes as a plain letter: before an array, or before x, y or L.
+GRADIENT = re.compile(r"(?<![\\A-Za-z])d(?=\\mathbf|\\hat|[xyL](?![A-Za-z]))")
+
+
 def formula(op):
-    """The formula of an operation as TeX, one gradient on each line, so that it fits a narrow page."""
-    return "\\begin{gathered}\n" + op.formula.replace(r",\; ", ",\\\\\n") + "\n\\end{gathered}"
+    """The formula of an operation as TeX, with an upright d, and one gradient on each line to fit a phone."""
+    lines = GRADIENT.sub(r"\\mathrm{d}", op.formula).split(r",\; ")
+    return "\\begin{gathered}\n" + ",\\\\\n".join(lines) + "\n\\end{gathered}"
 
 
 def page(entries, folder):

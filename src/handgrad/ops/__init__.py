@@ -244,7 +244,7 @@ OPS = {
         cross_entropy_backward,
         inputs=dict(z="B T V"),
         sizes=dict(B=2, T=2, V=3),
-        formula=r"d\mathbf{z}_t=d\mathcal{L}\,(\mathbf{p}_t-\mathbf{q}_t)/m",
+        formula=r"d\mathbf{z}_t=dL\,(\mathbf{p}_t-\mathbf{q}_t)/m",
         source="Szegedy et al. (2016), 7",
         chapter="02",
         options=lambda sizes, rng: dict(targets=_targets(sizes, rng), label_smoothing=0.125),
@@ -341,7 +341,7 @@ OPS = {
         inputs=dict(x="B T D", memory="B S D", params=_MULTI_HEAD | _BIASES),
         sizes=dict(B=1, T=2, S=2, D=2, H=2, K=1),
         formula=r"d\mathbf{X}=d\mathbf{Q}\,\mathbf{W}_Q^\top,\; "
-        r"d\mathbf{M}=d\mathbf{K}\,\mathbf{W}_K^\top+d\mathbf{V}\,\mathbf{W}_V^\top",
+        r"d\mathbf{X}_\mathrm{memory}=d\mathbf{K}\,\mathbf{W}_K^\top+d\mathbf{V}\,\mathbf{W}_V^\top",
         source="Vaswani et al. (2017), 3.2.3",
         chapter="11",
         options=lambda sizes, rng: dict(H=sizes["H"], mask=_mask(sizes, rng)),
