@@ -22,10 +22,12 @@ from numpy import (  # noqa: F401  (these work on object arrays as they are)
     broadcast_to,
     concat,
     expand_dims,
+    flip,
     int64,
     mean,
     permute_dims,
     reshape,
+    roll,
     stack,
     sum,
     take,
@@ -127,10 +129,10 @@ def where(condition, a, b):
 def is_zero(expression):
     """Whether a SymPy expression in real symbols is identically 0.
 
-    Every exp(u), erf(u), ... , every reciprocal 1/u and every root √u becomes a symbol r of its own. What remains
-    is a polynomial. It is reduced by r u = 1 for reciprocals and r² = u for roots, outermost first, and all its
-    coefficients must cancel: then the expression is 0. If they do not, the value at a random point, computed
-    with 50 digits, can refute; what is left to doubt is left to SymPy's simplify.
+    Every exp(u), erf(u), ... , every reciprocal 1/u and every root √u becomes a symbol r of its own. What
+    remains is a polynomial. It is reduced by r u = 1 for reciprocals and r² = u for roots, outermost first,
+    and all its coefficients must cancel: then the expression is 0. If they do not, the value at a random
+    point, computed with 50 digits, can refute; what is left to doubt is left to SymPy's simplify.
     """
     expression = sympy.sympify(expression)
     opaque, powers = {}, []  # symbol of each opaque part; (symbol, base, sign, denominator) of each power

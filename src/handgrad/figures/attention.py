@@ -3,6 +3,7 @@
 import string
 
 import numpy as np
+from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 from scipy.spatial import ConvexHull
 
@@ -34,7 +35,7 @@ def data_flow(q, k, v, s, a, y, row=0):
     matrix(q, 0, 0, r"$\mathbf{Q}$", "(T, K)", DIVERGING, True, **signed)
     matrix(k.T, K + 1.6, 0, r"$\mathbf{K}^\top$", "(K, S)", DIVERGING, False, **signed)
     matrix(s, right, 0, r"$\mathbf{S}$", "(T, S)", DIVERGING, True, **signed)
-    matrix(a, right, low, r"$\mathbf{A}$", "(T, S)", SEQUENTIAL, True, vmin=0, vmax=1)
+    matrix(a, right, low, r"$\mathbf{A}$", "(T, S)", SEQUENTIAL, True, vmin=0, vmax=a.max())
     matrix(v, right + S + 1.6, low, r"$\mathbf{V}$", "(S, E)", DIVERGING, False, **signed)
     matrix(y, right + S + E + 4.6, low, r"$\mathbf{Y}$", "(T, E)", DIVERGING, True, **signed)
 
@@ -50,6 +51,8 @@ def data_flow(q, k, v, s, a, y, row=0):
     x = right + S / 2
     ax.annotate("", (x, low + 1.6), (x, -T - 1.2), arrowprops=dict(arrowstyle="->", lw=1.2))
     ax.text(x + 0.4, (low - T + 0.4) / 2, "softmax of each row", ha="left", va="center", fontsize=10)
+    ax.text(0, low - 0.5, "one query:", color=COLOUR["vermilion"], va="center", fontsize=11)
+    ax.text(0, low - 1.5, "one row everywhere", color=COLOUR["vermilion"], va="center", fontsize=11)
     ax.set(xlim=(-0.4, right + S + 2 * E + 5), ylim=(low - max(T, S) - 1.2, 1.6))
     ax.set_axis_off()
     return fig
@@ -89,11 +92,12 @@ def saturation(widths, raw, scaled):
     return fig
 
 
-def pull(axes, scale, scales, norms, v, a):
+def pull(axes, scale, weights_at, v):
     """Left: the norm of the Jacobian over the scale, and where we are. Right: the weights pull the output."""
     left, right = axes
-    left.semilogx(scales, norms, color=COLOUR["blue"])
-    left.plot(scale, np.interp(scale, scales, norms), "o", color=COLOUR["vermilion"], ms=9)
+    scales, a = np.geomspace(0.1, 100, 121), weights_at(scale)
+    left.semilogx(scales, [_jacobian_norm(weights_at(x)) for x in scales], color=COLOUR["blue"])
+    left.plot(scale, _jacobian_norm(a), "o", color=COLOUR["vermilion"], ms=9)
     left.set(xlabel="scale", ylabel=r"$\|\mathbf{J}\|_F$", ylim=(0, None), title="how much a score matters")
     corners = v[ConvexHull(v).vertices]
     right.fill(*corners.T, color=COLOUR["sky"], alpha=0.25, lw=0)
@@ -103,6 +107,10 @@ def pull(axes, scale, scales, norms, v, a):
     right.set_aspect("equal")
     for side in right.spines.values():
         side.set_visible(False)
+
+
+def _jacobian_norm(a):
+    return np.linalg.norm(np.diag(a) - np.outer(a, a))
 
 
 def memory(lengths, square, linear):
@@ -142,7 +150,7 @@ def leak(influences):
     fig, axes = subplots(1, len(influences), (WIDTH, 2.9), sharey=True)
     top = max(x.max() for x in influences.values())
     for ax, (title, x) in zip(axes, influences.items(), strict=True):
-        picture = ax.imshow(x, vmin=0, vmax=top)
+        picture = ax.imshow(x, norm=PowerNorm(0.5, 0, top))
         for i, j in np.argwhere(x == 0):
             ax.text(j, i, "0", ha="center", va="center", color="white", fontsize=8)
         n = len(x)

@@ -22,9 +22,10 @@ from .positions import rotary, rotary_backward
 
 
 def multi_head(x, memory, params, H, mask=None, angles=None, scale=None, keep=None, p=0.0):
-    """x (B, T, D), memory (B, S, D), params {W_Q, W_K, W_V, W_O, and b_ of each or none} -> y (B, T, D), cache.
+    """x (B, T, D), memory (B, S, D), params {W_Q, W_K, W_V, W_O, b_Q, ...} -> y (B, T, D), cache.
 
-    W_Q (D, H·K), W_K and W_V (D, H_kv·K) with H_kv a divisor of H, W_O (H·K, D). mask and keep: see attention.
+    W_Q (D, H·K), W_K and W_V (D, H_kv·K) with H_kv a divisor of H, W_O (H·K, D); biases may be absent.
+    mask, scale, keep and p: see attention.
     angles (T, K/2): rotary positions for queries and keys, in self-attention. The weights are
     cache["attended"]["a"]. Raises ValueError if the heads do not fit the widths.
     """
