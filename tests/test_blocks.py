@@ -1,4 +1,4 @@
-"""The blocks against differences, autograd and PyTorch's own layers; and wrong gradients, which are refuted."""
+"""The blocks against differences, autograd and PyTorch's layers; and wrong gradients, which are refuted."""
 
 import numpy as np
 import optree
