@@ -239,25 +239,29 @@ def rule_states_its_time(notebook):
     return wrong
 
 
-# What a chapter holds, in this order, and the word in a heading that announces it.
+# What the headings of a chapter announce, in this order; two may share a heading.
 SKELETON = {
-    "shipped": r"shipped|lines",
-    "breaks": r"break|wrong|without|forget",
-    "train": r"train",
-    "quiz": r"quiz|question",
+    "the shipped lines": r"shipped|lines",
+    "what breaks": r"break|wrong|without|forget",
+    "training": r"train",
     "exercises": r"exercise",
-    "claims again": r"now|again|able",
-    "reading": r"reading",
+    "the claims again": r"now|again|able",
+    "further reading": r"reading",
 }
 
 
 def rule_skeleton(notebook):
-    titles = headings(notebook)
-    return [
-        f"no heading announces: {part}"
-        for part, word in SKELETON.items()
-        if not re.search(word, "\n".join(titles), re.I)
-    ]
+    """The opening says what one will be able to do; headings announce the parts, in order; there is a quiz."""
+    opening = " ".join(cell.source for cell in text_cells(notebook)[:3])
+    wrong = [] if "able to" in opening else ["the opening does not say what one will be able to do"]
+    if not any("display_quiz" in cell.source for cell in code_cells(notebook)):
+        wrong.append("there is no quiz")
+    left = headings(notebook)
+    for part, word in SKELETON.items():
+        place = [i for i, title in enumerate(left) if re.search(word, title, re.IGNORECASE)]
+        wrong += [] if place else [f"no heading announces {part}, or it is out of order"]
+        left = left[place[0] :] if place else left
+    return wrong
 
 
 ALWAYS = (rule_kernel, rule_ids, rule_outputs, rule_runs, rule_no_plumbing, rule_random_state)
@@ -293,16 +297,18 @@ def test_chapter(path, notebook, rule):
 
 def sound():
     """A notebook that breaks no rule."""
-    parts = "# Squares\n\nReading takes 5 minutes; the notebook runs in 2 seconds.\n\n" + "\n\n".join(
-        f"## {title}\n\nA few plain words about this part of the chapter, enough to outweigh the code."
-        for title in (
-            "The shipped lines",
-            "What breaks without a mask",
-            "Train a small model",
-            "Quiz",
-            "Exercises",
-            "What you can do now",
-            "Further reading",
+    parts = (
+        "# Squares\n\nYou will be able to square. Reading takes 5 minutes; the notebook runs in 2 seconds.\n\n"
+        + "\n\n".join(
+            f"## {title}\n\nA few plain words about this part of the chapter, enough to outweigh the code."
+            for title in (
+                "The shipped lines",
+                "What breaks without a mask",
+                "Train a small model",
+                "Exercises and questions",
+                "What you can do now",
+                "Further reading",
+            )
         )
     )
     return new_notebook(
@@ -320,6 +326,7 @@ def sound():
                 id="plot",
                 metadata={"mystnb": {"image": {"alt": "The square of x against x."}}},
             ),
+            new_code_cell("from jupyterquiz import display_quiz\ndisplay_quiz('squares.json')", id="quiz"),
             new_code_cell(
                 "print(f'{9:.1f}')",
                 id="nine",
@@ -358,10 +365,10 @@ BAD = [
     (rule_ids, changed(id="Cell 1")),
     (rule_outputs, changed(outputs=[new_output("stream", name="stdout", text="1")])),
     (rule_outputs, changed(execution_count=1)),
-    (rule_outputs, changed(cell=3, execution_count=None)),
-    (rule_outputs, changed(cell=3, outputs=[])),
-    (rule_outputs, changed(cell=3, outputs=[IMAGE])),
-    (rule_outputs, changed(cell=3, outputs=[new_output("stream", name="stderr", text="warning")])),
+    (rule_outputs, changed(cell=4, execution_count=None)),
+    (rule_outputs, changed(cell=4, outputs=[])),
+    (rule_outputs, changed(cell=4, outputs=[IMAGE])),
+    (rule_outputs, changed(cell=4, outputs=[new_output("stream", name="stderr", text="warning")])),
     (rule_runs, changed(metadata=nbformat.from_dict({"tags": ["skip-execution"]}))),
     (rule_runs, changed(metadata=nbformat.from_dict({"tags": ["raises-exception"]}))),
     (rule_no_plumbing, changed("import sys\nsys.path.insert(0, '../src')")),
@@ -399,6 +406,19 @@ BAD = [
     (rule_states_its_time, metadata(handgrad={"budget": 60})),
     (rule_states_its_time, changed("# Squares\n\nReading takes 5 minutes.", cell=0)),
     (rule_skeleton, changed("# Squares\n\n## Train\n\nExercises, quiz, further reading.", cell=0)),
+    (rule_skeleton, changed(sound().cells[0].source.replace("able to", "made to"), cell=0)),
+    (rule_skeleton, changed(sound().cells[0].source.replace("Train a", "Draw a"), cell=0)),
+    (
+        rule_skeleton,
+        changed(
+            sound()
+            .cells[0]
+            .source.replace("## Exercises", "## End")
+            .replace("# Squares", "# Squares\n\n## Exercises"),
+            cell=0,
+        ),
+    ),
+    (rule_skeleton, changed("x", cell=3)),
 ]
 
 
@@ -420,8 +440,8 @@ def test_every_rule_is_seen_to_refuse():
 
 def test_the_tool_keeps_quoted_outputs_and_strips_the_rest(tmp_path):
     notebook = sound()
-    notebook.cells[3].update(outputs=[], execution_count=None)
-    del notebook.cells[2]  # its figure does not exist
+    notebook.cells[4].update(outputs=[], execution_count=None)
+    del notebook.cells[2:4]  # the figure and the quiz do not exist
     notebook.cells[1].source += "\nprint(x.shape)"
     path = tmp_path / "00_squares.ipynb"
     nbformat.write(notebook, path)
