@@ -103,7 +103,7 @@ class Visit:
         self.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         file = SCREENSHOTS / f"{self.path.removesuffix('.html').replace('/', '-')}-{name}.png"
-        self.page.screenshot(path=file, full_page=True)
+        self.page.screenshot(path=file, full_page=True, animations="disabled")
 
 
 @pytest.fixture(scope="module")
