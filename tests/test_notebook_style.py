@@ -251,7 +251,7 @@ SKELETON = {
 
 
 def rule_skeleton(notebook):
-    """The opening says what one will be able to do; headings announce the parts, in order; there is a quiz."""
+    """The opening says what one will be able to do; headings announce the parts in order; there is a quiz."""
     opening = " ".join(cell.source for cell in text_cells(notebook)[:3])
     wrong = [] if "able to" in opening else ["the opening does not say what one will be able to do"]
     if not any("display_quiz" in cell.source for cell in code_cells(notebook)):
@@ -297,20 +297,17 @@ def test_chapter(path, notebook, rule):
 
 def sound():
     """A notebook that breaks no rule."""
-    parts = (
-        "# Squares\n\nYou will be able to square. Reading takes 5 minutes; the notebook runs in 2 seconds.\n\n"
-        + "\n\n".join(
-            f"## {title}\n\nA few plain words about this part of the chapter, enough to outweigh the code."
-            for title in (
-                "The shipped lines",
-                "What breaks without a mask",
-                "Train a small model",
-                "Exercises and questions",
-                "What you can do now",
-                "Further reading",
-            )
-        )
+    opening = "# Squares\n\nYou will be able to square. Reading takes 5 minutes, running 2 seconds.\n\n"
+    titles = (
+        "The shipped lines",
+        "What breaks without a mask",
+        "Train a small model",
+        "Exercises and questions",
+        "What you can do now",
+        "Further reading",
     )
+    words = "A few plain words about this part of the chapter, enough to outweigh the code."
+    parts = opening + "\n\n".join(f"## {title}\n\n{words}" for title in titles)
     return new_notebook(
         metadata={
             "kernelspec": {"name": "python3", "display_name": "Python 3"},
