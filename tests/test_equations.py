@@ -51,6 +51,12 @@ def test_the_index_lists_every_equation():
             assert equation.formula in page
 
 
+def test_the_index_says_so_where_an_equation_is_not_checked(tmp_path):
+    nbformat.write(notebook(code_tags=[]), tmp_path / "00_squares.ipynb")
+    assert "{eq}`eq-square` **not checked**" in equations.index(tmp_path)
+    assert "**not checked**" not in equations.index(NOTEBOOKS)
+
+
 def test_the_index_of_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="folder: expected chapter notebooks"):
         equations.index(tmp_path)

@@ -30,7 +30,7 @@ EVIDENCE = {
     "general": "proved for every size",
     "shipped": "proved on the shipped lines",
     "exact": "exact at a fixed size",
-    "asserted": "asserted on numbers",
+    "asserted": "asserted at a fixed size",
     "definition": "definition",
 }
 
@@ -355,6 +355,6 @@ def index(folder):
     for path, notebook in read:
         lines += ["", f"## {{doc}}`/notebooks/{path.stem}`"]
         for equation in equations(notebook):
-            kinds = ", ".join(EVIDENCE[kind] for kind in equation.evidence)
+            kinds = ", ".join(EVIDENCE[kind] for kind in equation.evidence) or "**not checked**"
             lines += ["", f"{{eq}}`{equation.label}` {kinds}", "", "$$", equation.formula, "$$"]
     return "\n".join(lines)
