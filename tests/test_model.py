@@ -327,6 +327,21 @@ def all_zero(backward):
     return lambda dy, cache: 0 * backward(dy, cache)
 
 
+def every_other_zero(first):
+    """Of two lookups in one table, target and then source on the way back, one is lost."""
+
+    def mutate(backward):
+        calls = []
+
+        def wrong(dy, cache):
+            calls.append(None)
+            return backward(dy, cache) * (len(calls) % 2 != first)
+
+        return wrong
+
+    return mutate
+
+
 def slightly(backward):
     return lambda dy, cache: 1.001 * backward(dy, cache)
 
@@ -403,6 +418,9 @@ multi_head_module = sys.modules["handgrad.ops.multi_head"]
 WRONG = {
     "tied table: the head overwrites the lookup": ("Vaswani", model, "embedding_backward", all_zero),
     "tied table: the lookup overwrites the head": ("Vaswani", model, "tied_head_backward", second_zero),
+    "shared table: the target is lost": ("Vaswani", model, "embedding_backward", every_other_zero(1)),
+    "shared table: the source is lost": ("Vaswani", model, "embedding_backward", every_other_zero(0)),
+    "positions ×1.001": ("BERT", model, "add_positions_backward", second_slightly),
     "dE of the head ×1.001": ("GPT-2", model, "tied_head_backward", second_slightly),
     "lookup ×1.001": ("BERT", model, "embedding_backward", slightly),
     "memory of one layer missing": ("Vaswani", model, "decoder_block_backward", second_of_one_layer_zero),
