@@ -56,6 +56,7 @@ def strip(notebook):
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code" and not is_quoted(cell):
             cell.outputs, cell.execution_count = [], None
+    notebook.metadata.pop("widgets", None)  # what an interactive figure leaves behind
     notebook.metadata.update(METADATA)
     return notebook
 

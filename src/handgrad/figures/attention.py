@@ -173,7 +173,7 @@ def training(losses, torch_losses, levels):
         steps, torch_losses[steps], ".", color=COLOUR["vermilion"], ms=7, label="automatic differentiation"
     )
     _levels(ax, levels)
-    ax.legend(loc="upper right", bbox_to_anchor=(1, 0.95))
+    ax.legend(loc="center right", bbox_to_anchor=(1, 0.55))
     return fig
 
 
