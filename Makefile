@@ -34,7 +34,7 @@ site: $(READY) ## Look at the built book in a browser (needs Chromium, and make 
 	HANDGRAD_SITE=_build/html $(PYTEST) -m site tests
 
 lab: $(READY) ## Open the notebooks in JupyterLab
-	$(BIN)/jupyter lab notebooks
+	$(BIN)/jupyter lab --LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate notebooks
 
 exercises: $(READY) ## Make the exercise notebooks again from their solutions
 	$(BIN)/python tools/exercises.py
