@@ -85,7 +85,7 @@ def circle(ax, points, hats, upstream, kept):
     )
     ax.set(xlim=(-2.7, 2.7), ylim=(-2.7, 2.7), xticks=[], yticks=[])
     ax.set_aspect("equal")
-    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    ax.figure.legend(loc="outside right upper")
     for side in ax.spines.values():
         side.set_visible(False)
 
@@ -97,7 +97,7 @@ def refutations(errors, rules, checks, tolerance):
     passes = errors <= tolerance
     ax.imshow(passes, cmap="Oranges", vmin=-0.1, vmax=1.9, aspect="auto")
     for i, j in np.ndindex(*errors.shape):
-        text = "passes" if passes[i, j] else f"refuted ({errors[i, j]:.0%})"
+        text = "passes" if passes[i, j] else f"{errors[i, j]:.0%}"
         ax.text(j, i, text, ha="center", va="center", fontweight="bold" if passes[i, j] else "normal")
     ax.set_xticks(range(len(checks)), checks)
     ax.set_yticks(range(len(rules)), rules)
