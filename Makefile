@@ -69,7 +69,7 @@ $(READY): requirements.txt constraints.txt pyproject.toml
 	    echo "On Debian and Ubuntu: sudo apt-get install python3-venv" >&2; exit 1; \
 	fi; \
 	if [ ! -x $(BIN)/python ]; then \
-	    echo "Making the environment $(VENV) with $$($$found --version): a few minutes, about 1.5 GB."; \
+	    echo "Making the environment $(VENV) with $$($$found --version): a few minutes, about 2 GB."; \
 	    $$found -m venv $(VENV); \
 	fi
 	$(BIN)/python -m pip install -r requirements.txt -c constraints.txt
