@@ -47,8 +47,7 @@ def same(one, other):
     )
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "inverse_square_root"])
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("schedule, norm", [("cosine", "post"), ("inverse_square_root", "pre")])
 def test_every_loss_is_that_of_the_twin_under_torch_optim(schedule, norm):
     torch = pytest.importorskip("torch")
     from handgrad import twin
