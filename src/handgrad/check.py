@@ -1,6 +1,6 @@
-"""The witnesses that a backward is the derivative of its forward. Each raises; none shares a line with another.
+"""The witnesses that a backward is the derivative of its forward. Each raises; they share no mathematics.
 
-    prove         SymPy: the shipped lines run on symbols, and every entry of d⟨dy, y⟩/dx - dx is identically 0
+    prove         SymPy: the shipped lines run on symbols; every entry of d⟨dy, y⟩/dx - dx is identically 0
     differences   central differences along a random direction, in float64 or with 50 digits
     autograd      torch differentiates the same forward
 
@@ -44,7 +44,7 @@ def prove(op):
     rng = np.random.default_rng(0)
     shapes = op.shapes(op.sizes)
     options = op.options(op.sizes, rng) | op.exact
-    names = _names(shapes, is_leaf=_is_shape)
+    names = leaf_names(shapes, is_leaf=_is_shape)
     inputs = optree.tree_unflatten(
         optree.tree_structure(shapes, is_leaf=_is_shape),
         [
@@ -74,8 +74,8 @@ def prove(op):
 def differences(op, rng, inputs=None, options=None, digits=15, sizes=None, tolerance=None):
     """Compare op.backward with central differences along one random direction for each input.
 
-    op: an entry of OPS or a Pair; inputs: a dictionary of float64 arrays, nested as you like, and options:
-    the other arguments; both are drawn from op if left out. digits: 15 (float64) or 50 (mpmath numbers through
+    op: an entry of OPS or a Pair. inputs: a dictionary of float64 arrays, nested if need be, and options: the
+    other arguments; both are drawn from op if left out. digits: 15 (float64) or 50 (mpmath numbers through
     the same lines). Returns the worst relative error; raises AssertionError naming the gradient if it is
     above the tolerance.
     """
@@ -153,7 +153,8 @@ def _shown(gap):
     """A short expression as it is; of a long one, the value where every symbol is 1/2."""
     if len(str(gap)) < 200:
         return gap
-    return f"{gap.evalf(3, subs=dict.fromkeys(gap.free_symbols, sympy.Rational(1, 2)))} where all symbols are 1/2"
+    point = dict.fromkeys(gap.free_symbols, sympy.Rational(1, 2))
+    return f"{gap.evalf(3, subs=point)} where all symbols are 1/2"
 
 
 def _gradients(inputs, gradients):
@@ -165,8 +166,9 @@ def _gradients(inputs, gradients):
     for (name, x), dx in zip(inputs.items(), gradients, strict=True):
         expected, got = optree.tree_structure(x), optree.tree_structure(dx)
         assert expected == got, f"d{name}: expected the tree {expected}, got {got}"
-        leaf_names = _names({name: x})
-        for leaf, a, da in zip(leaf_names, optree.tree_leaves(x), optree.tree_leaves(dx), strict=True):
+        for leaf, a, da in zip(
+            leaf_names({name: x}), optree.tree_leaves(x), optree.tree_leaves(dx), strict=True
+        ):
             assert tuple(a.shape) == tuple(da.shape), (
                 f"d{leaf}: expected shape {tuple(a.shape)}, got {tuple(da.shape)}"
             )
@@ -174,8 +176,8 @@ def _gradients(inputs, gradients):
     return rows
 
 
-def _names(tree, is_leaf=None):
-    """A name for each leaf: the last key for a flat dictionary of parameters, the path where it is deeper."""
+def leaf_names(tree, is_leaf=None):
+    """A name for each leaf: its path, joined by dots, without a leading "params"."""
     names = []
     for path in optree.tree_paths(tree, is_leaf=is_leaf):
         path = path[1:] if path[0] == "params" and len(path) > 1 else path

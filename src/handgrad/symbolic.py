@@ -9,6 +9,7 @@ derivative is 0 away from the kink.
 import itertools
 from builtins import any as any_of
 from builtins import max as max_of
+from builtins import min as min_of
 from builtins import sum as sum_of
 
 import gmpy2  # noqa: F401  (mpmath computes its 50 digits with it)
@@ -97,12 +98,17 @@ def symbols(name, shape):
     return np.array(entries, dtype=object).reshape(shape)
 
 
-def max(x, axis=-1, keepdims=False):
+def max(x, axis=None, keepdims=False):
     """The maximum of numbers; of symbols, an unknown real constant (−∞ where every entry is −∞)."""
-    if holds_numbers(x):
+    if holds_numbers(x) or x.dtype != object:
         return np.max(x, axis=axis, keepdims=keepdims)
     nothing = np.all(~isfinite(x), axis=axis, keepdims=keepdims)
     return np.where(nothing, -sympy.oo, symbols(f"max{next(_fresh)}", nothing.shape))
+
+
+def min(x):
+    """The smallest number: of integers, since symbols have no order."""
+    return np.min(x)
 
 
 def greater(x, y):
@@ -131,8 +137,8 @@ def is_zero(expression):
 
     Every exp(u), erf(u), ... , every reciprocal 1/u and every root √u becomes a symbol r of its own. What
     remains is a polynomial. It is reduced by r u = 1 for reciprocals and r² = u for roots, outermost first,
-    and all its coefficients must cancel: then the expression is 0. If they do not, the value at a random
-    point, computed with 50 digits, can refute; what is left to doubt is left to SymPy's simplify.
+    and all its coefficients must cancel: then the expression is 0. If they do not, its values at five random
+    points, computed with 50 digits, can refute; what is left to doubt is left to SymPy's simplify.
     """
     expression = sympy.sympify(expression)
     opaque, powers = {}, []  # symbol of each opaque part; (symbol, base, sign, denominator) of each power
@@ -176,8 +182,12 @@ def is_zero(expression):
     if not any_of(remaining):
         return True
     rng = np.random.default_rng(0)
-    point = {s: sympy.Rational(int(rng.integers(1, 999)), 1000) for s in expression.free_symbols}
-    return abs(expression.evalf(50, subs=point)) < 1e-30 and sympy.simplify(expression) == 0
+    for _ in range(5):
+        point = {s: sympy.Rational(int(rng.integers(1, 999)), 500) for s in expression.free_symbols}
+        point = {s: value if s.is_positive else value - 1 for s, value in point.items()}
+        if abs(expression.evalf(50, subs=point)) > 1e-30:
+            return False
+    return sympy.simplify(expression) == 0
 
 
 def _reduce(p, ring, place, base, sign, denominator):
@@ -195,7 +205,7 @@ def _reduce(p, ring, place, base, sign, denominator):
     for remainder in range(denominator):
         members = [k for k in by_power if k % denominator == remainder]
         if members:
-            reference = min(members) if sign > 0 else max_of(members)
+            reference = min_of(members) if sign > 0 else max_of(members)
             shift = {k: abs(k - reference) // denominator for k in members}
             classes.append(sum_of((by_power[k] * base ** shift[k] for k in members), ring.zero))
     return classes

@@ -11,6 +11,7 @@ from math import prod
 import optree
 
 from .algebra import namespace
+from .check import leaf_names
 from .ops import OPS
 from .ops.attention import attention_backward
 from .ops.embedding import embedding_backward
@@ -24,11 +25,10 @@ def wrong_gradients(name):
     Raises KeyError if OPS has no operation of that name.
     """
     op = OPS[name]
-    leaves = optree.tree_paths(op.inputs)
+    names = [leaf for name, shapes in op.inputs.items() for leaf in leaf_names({name: shapes})]
     wrong = {what: _after(op.backward, change) for what, change in GENERAL.items()}
     wrong |= {what: _before(op.backward, change) for what, change in UPSTREAM.items()}
-    for i, path in enumerate(leaves):
-        leaf = ".".join(map(str, path))
+    for i, leaf in enumerate(names):
         wrong[f"only d{leaf} is zero"] = _one_leaf(op.backward, i, lambda g: 0 * g)
         wrong[f"only d{leaf} is 1.001 times too large"] = _one_leaf(op.backward, i, lambda g: 1001 * g / 1000)
     wrong |= SPECIAL.get(name, {})
@@ -42,7 +42,7 @@ GENERAL = {
     "1.001 times too large": lambda g: 1001 * g / 1000,
     "the axis reversed": lambda g: namespace(g).flip(g, axis=-1),
     "entries moved by one": lambda g: namespace(g).roll(g, 1),
-    "its mean taken away": lambda g: g - namespace(g).mean(g),
+    "the signs lost": abs,
     "the same for every entry": lambda g: 0 * g + namespace(g).mean(g),
     "the square": lambda g: g * g,
     "a constant added": lambda g: g + 1,
@@ -52,7 +52,9 @@ GENERAL = {
 UPSTREAM = {
     "the upstream gradient is forgotten": lambda dy: 0 * dy + 1,
     "the upstream gradient is squared": lambda dy: dy * dy,
-    "the upstream gradient is averaged": lambda dy: 0 * dy + namespace(dy).mean(dy) if dy.shape else dy + 1,
+    "the upstream gradient is averaged": lambda dy: (
+        0 * dy + namespace(dy).mean(dy) if getattr(dy, "shape", ()) else dy + 1
+    ),
 }
 """Changes of the upstream gradient, before a right backward."""
 

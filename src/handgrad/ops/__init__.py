@@ -13,7 +13,9 @@ import optree
 import sympy
 
 from .activations import (
-    ACTIVATIONS,
+    ACTIVATIONS as ACTIVATIONS,
+)
+from .activations import (
     gelu,
     gelu_backward,
     gelu_tanh,
@@ -42,7 +44,8 @@ from .heads import (
     split_heads_backward,
 )
 from .linear import linear, linear_backward
-from .masks import causal_mask, padding_mask
+from .masks import causal_mask
+from .masks import padding_mask as padding_mask
 from .multi_head import multi_head, multi_head_backward
 from .normalization import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 from .positions import (
@@ -51,7 +54,9 @@ from .positions import (
     rotary,
     rotary_angles,
     rotary_backward,
-    sinusoidal,
+)
+from .positions import (
+    sinusoidal as sinusoidal,
 )
 from .softmax import softmax, softmax_backward
 
@@ -211,19 +216,19 @@ OPS = {
     "feed_forward": Op(
         feed_forward,
         feed_forward_backward,
-        inputs=dict(x="T D", params=dict(W_1="D F", b_1="F", W_2="F D", b_2="D")),
-        sizes=dict(T=2, D=2, F=3),
+        inputs=dict(x="B T D", params=dict(W_1="D F", b_1="F", W_2="F D", b_2="D")),
+        sizes=dict(B=1, T=2, D=2, F=3),
         formula=r"d\mathbf{X}=\left(d\mathbf{Y}\,\mathbf{W}_2^\top\circ\phi'(\mathbf{H})\right)\mathbf{W}_1^\top",
         source="Vaswani et al. (2017), 3.3",
         chapter="04",
-        options=lambda sizes, rng: dict(activation="relu", keep=_keep("T", "F")(sizes, rng), p=0.3),
+        options=lambda sizes, rng: dict(activation="relu", keep=_keep("B", "T", "F")(sizes, rng), p=0.3),
         exact=dict(p=_p),
     ),
     "gated_feed_forward": Op(
         gated_feed_forward,
         gated_feed_forward_backward,
-        inputs=dict(x="T D", params=dict(W_gate="D F", W_up="D F", W_down="F D")),
-        sizes=dict(T=2, D=2, F=2),
+        inputs=dict(x="B T D", params=dict(W_gate="D F", W_up="D F", W_down="F D")),
+        sizes=dict(B=1, T=2, D=2, F=2),
         formula=r"d\mathbf{X}=(d\mathbf{P}\circ\mathbf{U}\circ\phi'(\mathbf{G}))\mathbf{W}_\mathrm{gate}^\top"
         r"+(d\mathbf{P}\circ\phi(\mathbf{G}))\mathbf{W}_\mathrm{up}^\top,\; "
         r"d\mathbf{P}=d\mathbf{Y}\,\mathbf{W}_\mathrm{down}^\top",
@@ -253,8 +258,8 @@ OPS = {
     "layer_norm": Op(
         layer_norm,
         layer_norm_backward,
-        inputs=dict(x="T D", gamma="D", beta="D"),
-        sizes=dict(T=2, D=3),
+        inputs=dict(x="B T D", gamma="D", beta="D"),
+        sizes=dict(B=1, T=2, D=3),
         formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\overline{d\hat{\mathbf{x}}}-\hat{\mathbf{x}}\,"
         r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\sigma^2+\varepsilon}},\; "
         r"d\hat{\mathbf{x}}=\boldsymbol{\gamma}\circ d\mathbf{y}",
@@ -265,8 +270,8 @@ OPS = {
     "rms_norm": Op(
         rms_norm,
         rms_norm_backward,
-        inputs=dict(x="T D", gamma="D"),
-        sizes=dict(T=2, D=3),
+        inputs=dict(x="B T D", gamma="D"),
+        sizes=dict(B=1, T=2, D=3),
         formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\hat{\mathbf{x}}\,"
         r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\overline{x^2}+\varepsilon}}",
         source="Zhang and Sennrich (2019), eq. 4",
@@ -287,8 +292,8 @@ OPS = {
     "attention": Op(
         attention,
         attention_backward,
-        inputs=dict(q="T K", k="S K", v="S E"),
-        sizes=dict(T=3, S=3, K=2, E=2),
+        inputs=dict(q="B T K", k="B S K", v="B S E"),
+        sizes=dict(B=1, T=3, S=4, K=2, E=2),
         formula=_ATTENTION_FORMULA,
         source="Vaswani et al. (2017), 3.2.1",
         chapter="08",
@@ -298,12 +303,12 @@ OPS = {
     "attention_dropout": Op(
         attention,
         attention_backward,
-        inputs=dict(q="T K", k="S K", v="S E"),
-        sizes=dict(T=2, S=3, K=2, E=2),
+        inputs=dict(q="B T K", k="B S K", v="B S E"),
+        sizes=dict(B=1, T=2, S=3, K=2, E=2),
         formula=r"d\mathbf{A}=(d\mathbf{Y}\,\mathbf{V}^\top)\circ\mathrm{keep}/(1-p)",
         source="Vaswani et al. (2017), 3.2.1; Srivastava et al. (2014), 10",
         chapter="14",
-        options=lambda sizes, rng: dict(keep=_keep("T", "S")(sizes, rng), p=0.3),
+        options=lambda sizes, rng: dict(keep=_keep("B", "T", "S")(sizes, rng), p=0.3),
         exact=dict(scale=_scale, p=_p),
     ),
     "split_heads": Op(

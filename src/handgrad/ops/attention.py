@@ -35,6 +35,8 @@ def attention(q, k, v, mask=None, scale=None, keep=None, p=0.0):
     scale = 1 / root(K, q) if scale is None else scale
     s = scale * (q @ k.mT)  # (..., T, S)
     if mask is not None:
+        if "bool" not in str(mask.dtype):
+            raise TypeError(f"mask: expected Booleans, got {mask.dtype}")
         if any(m not in (1, n) for m, n in zip(mask.shape[-2:], (T, S), strict=True)) or mask.ndim > s.ndim:
             raise ValueError(
                 f"mask: expected a shape that broadcasts to {tuple(s.shape)}, got {tuple(mask.shape)}"

@@ -19,6 +19,8 @@ def cross_entropy(z, targets, ignore_index=-100, label_smoothing=0.0):
     """
     xp = namespace(z)
     V = z.shape[-1]
+    if isinstance(label_smoothing, float | int) and not 0 <= label_smoothing <= 1:
+        raise ValueError(f"label_smoothing: expected a number from 0 to 1, got {label_smoothing}")
     if tuple(targets.shape) != tuple(z.shape[:-1]):
         raise ValueError(f"targets: expected shape {tuple(z.shape[:-1])}, got {tuple(targets.shape)}")
     counted = xp.asarray(targets) != ignore_index  # (...)

@@ -21,12 +21,12 @@ def embedding(tokens, E, scale=1.0):
     if "int" not in str(tokens.dtype):
         raise TypeError(f"tokens: expected integers, got {tokens.dtype}")
     V, D = E.shape
-    if tokens.size == 0:
+    if 0 in tokens.shape:
         raise ValueError(f"tokens: expected at least one token, got shape {tuple(tokens.shape)}")
-    low, high = int(tokens.min()), int(tokens.max())
+    index = xp.reshape(xp.asarray(tokens), (-1,))  # (n,)
+    low, high = int(xp.min(index)), int(xp.max(index))
     if low < 0 or high >= V:
         raise ValueError(f"tokens: expected ids from 0 to V - 1 = {V - 1}, got ids from {low} to {high}")
-    index = xp.reshape(xp.asarray(tokens), (-1,))  # (n,)
     y = scale * xp.take(E, index, axis=0)  # (n, D)
     return xp.reshape(y, (*tokens.shape, D)), {"index": index, "V": V, "scale": scale}
 
