@@ -150,11 +150,10 @@ def autograd(op, rng, inputs=None, options=None, device="cpu", sizes=None, toler
 
 
 def _shown(gap):
-    """A short expression as it is; of a long one, the value where every symbol is 1/2."""
+    """A short expression as it is; of a long one, the value at a random point."""
     if len(str(gap)) < 200:
         return gap
-    point = dict.fromkeys(gap.free_symbols, sympy.Rational(1, 2))
-    return f"{gap.evalf(3, subs=point)} where all symbols are 1/2"
+    return f"{symbolic.random_value(gap, np.random.default_rng(0)).n(3)} at a random point"
 
 
 def _gradients(inputs, gradients):

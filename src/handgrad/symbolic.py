@@ -132,15 +132,25 @@ def where(condition, a, b):
     return np.vectorize(choose, otypes=[object])(condition, a, b)
 
 
+def random_value(expression, rng):
+    """The value of the expression, computed with 50 digits, where its symbols are random numbers."""
+    point = {s: sympy.Float(rng.uniform(0.1, 1), 50) for s in sorted(expression.free_symbols, key=str)}
+    point = {s: value if s.is_positive else value * int(rng.choice([-1, 1])) for s, value in point.items()}
+    return expression.xreplace(point).evalf(50)
+
+
 def is_zero(expression):
     """Whether a SymPy expression in real symbols is identically 0.
 
-    Every exp(u), erf(u), ... , every reciprocal 1/u and every root √u becomes a symbol r of its own. What
-    remains is a polynomial. It is reduced by r u = 1 for reciprocals and r² = u for roots, outermost first,
-    and all its coefficients must cancel: then the expression is 0. If they do not, its values at five random
-    points, computed with 50 digits, can refute; what is left to doubt is left to SymPy's simplify.
+    It is not if its value at one of three random points, computed with 50 digits, is not. Otherwise every
+    exp(u), erf(u), ... , every reciprocal 1/u and every root √u becomes a symbol r of its own. What remains
+    is a polynomial. It is reduced by r u = 1 for reciprocals and r² = u for roots, outermost first, and all
+    its coefficients must cancel: then the expression is 0. What is left to doubt is left to SymPy's simplify.
     """
     expression = sympy.sympify(expression)
+    rng = np.random.default_rng(0)
+    if any_of(abs(random_value(expression, rng)) > 1e-30 for _ in range(3 if expression.free_symbols else 1)):
+        return False
     opaque, powers = {}, []  # symbol of each opaque part; (symbol, base, sign, denominator) of each power
 
     def power(base, exponent):  # base^(n/m) as r^|n| with r = base^(±1/m)
@@ -181,12 +191,6 @@ def is_zero(expression):
         remaining = [part for p in remaining for part in _reduce(p, ring, place, base, sign, denominator)]
     if not any_of(remaining):
         return True
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        point = {s: sympy.Rational(int(rng.integers(1, 999)), 500) for s in expression.free_symbols}
-        point = {s: value if s.is_positive else value - 1 for s, value in point.items()}
-        if abs(expression.evalf(50, subs=point)) > 1e-30:
-            return False
     return sympy.simplify(expression) == 0
 
 
