@@ -8,8 +8,8 @@ PYTHON ?=
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-# One worker for each of two cores, each with one thread. A notebook stays in one worker.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+# One worker for each of two cores, each with one thread.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 NOTEBOOKS := $(wildcard notebooks/*.ipynb notebooks/*/*.ipynb)
 
 .DEFAULT_GOAL := help
@@ -27,11 +27,11 @@ book: $(READY) ## Execute every notebook and build the book; any warning is an e
 	@echo "and visit                     http://localhost:8000"
 
 test: lint ## Check the package and run every notebook, solved and unsolved
-	$(PYTEST) -m "not site" tests
-	$(PYTEST) --nbval-lax $(NOTEBOOKS)
+	$(PYTEST) --dist worksteal -m "not site" tests
+	$(PYTEST) --dist loadfile --nbval-lax $(NOTEBOOKS) # a notebook stays in one worker
 
 site: $(READY) ## Look at the built book in a browser (needs Chromium, and make book)
-	HANDGRAD_SITE=_build/html $(PYTEST) -m site tests
+	HANDGRAD_SITE=_build/html $(PYTEST) --dist loadgroup -m site tests # and so does a page
 
 lab: $(READY) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate notebooks

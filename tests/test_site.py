@@ -48,7 +48,11 @@ pytestmark = [
     pytest.mark.skipif(not REQUIRED and not PAGES, reason="the book is not built: make book"),
     pytest.mark.skipif(not REQUIRED and not CHROMIUM, reason="no Chromium is installed"),
 ]
-each_page = pytest.mark.parametrize("visit", PAGES, indirect=True)
+each_page = pytest.mark.parametrize(
+    "visit",
+    [pytest.param(page, id=page, marks=pytest.mark.xdist_group(page)) for page in PAGES],
+    indirect=True,
+)
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
