@@ -26,21 +26,11 @@ def attention(q, k, v, mask=None, scale=None, keep=None, p=0.0):
     scale: 1/√K if None. keep (..., T, S), p: dropout of the weights. The weights are cache["a"].
     Raises ValueError if the widths, the lengths or the mask do not fit.
     """
+    _check_shapes(q, k, v, mask)
     xp = namespace(q)
-    T, K, S = q.shape[-2], q.shape[-1], k.shape[-2]
-    if k.shape[-1] != K:
-        raise ValueError(f"k: expected width {K} as q has, got shape {tuple(k.shape)}")
-    if v.shape[-2] != S:
-        raise ValueError(f"v: expected {S} positions as k has, got shape {tuple(v.shape)}")
-    scale = 1 / root(K, q) if scale is None else scale
+    scale = 1 / root(q.shape[-1], q) if scale is None else scale
     s = scale * (q @ k.mT)  # (..., T, S)
     if mask is not None:
-        if "bool" not in str(mask.dtype):
-            raise TypeError(f"mask: expected Booleans, got {mask.dtype}")
-        if any(m not in (1, n) for m, n in zip(mask.shape[-2:], (T, S), strict=True)) or mask.ndim > s.ndim:
-            raise ValueError(
-                f"mask: expected a shape that broadcasts to {tuple(s.shape)}, got {tuple(mask.shape)}"
-            )
         s = xp.where(xp.asarray(mask), s, -inf)
     a, normalised = softmax(s)  # (..., T, S)
     kept, dropped = dropout(a, keep, p)
@@ -56,3 +46,18 @@ def attention_backward(dy, cache):
     dq = cache["scale"] * (ds @ cache["k"])  # (..., T, K)
     dk = cache["scale"] * (ds.mT @ cache["q"])  # (..., S, K)
     return dq, dk, dv
+
+
+def _check_shapes(q, k, v, mask):
+    (T, K), S = q.shape[-2:], k.shape[-2]
+    if k.shape[-1] != K:
+        raise ValueError(f"k: expected width {K} as q has, got shape {tuple(k.shape)}")
+    if v.shape[-2] != S:
+        raise ValueError(f"v: expected {S} positions as k has, got shape {tuple(v.shape)}")
+    if mask is None:
+        return
+    if "bool" not in str(mask.dtype):
+        raise TypeError(f"mask: expected Booleans, got {mask.dtype}")
+    if mask.ndim > q.ndim or any(m not in (1, n) for m, n in zip(mask.shape[-2:], (T, S), strict=True)):
+        expected = (*tuple(q.shape[:-1]), S)
+        raise ValueError(f"mask: expected a shape that broadcasts to {expected}, got {tuple(mask.shape)}")
