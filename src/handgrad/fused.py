@@ -1,0 +1,805 @@
+r"""The training step of `model`, made fast for NumPy: the same parameters, the same loss, the same gradients.
+
+The formulas are those of `ops`; each function here names its own and says what it does to be quicker:
+
+    one product       the queries, keys and values come from one product, and so do their gradients
+    causal blocks     queries are taken some at a time, with the keys up to the last of them: most of what
+                      the causal mask hides is never computed
+    cache blocks      a chain of element-wise steps takes BLOCK numbers at a time, which stay in the cache
+    in place          a result takes the place of an input that is not needed again
+    sums as products  a sum over rows or columns is a product with ones
+    sorting           the gradients of equal tokens are brought together by a sort, and each run is added up
+    workspace         the arrays of a step lie in memory that the next step uses again
+    two workers       each takes half of the sequences, in a thread; their gradients are added
+
+The last one wants matrix products that use one thread each: set OMP_NUM_THREADS=1 before NumPy is imported.
+
+A backward here uses up its cache and the dy that it is given. Grouped queries and the gated feed-forward
+layer are left to `model`.
+"""
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import optree
+from scipy.special import erf
+
+from .model import check_batch
+from .ops import rotary, rotary_angles, rotary_backward, sinusoidal
+
+BLOCK = 32768  # numbers in a block of an element-wise chain
+QUERIES = 32  # queries in a block of attention
+
+
+class Arena:
+    """Memory that is handed out in order and given back in the opposite order.
+
+    What does not fit is allocated by itself, and the next `reset` makes room for it.
+    """
+
+    def __init__(self):
+        self.memory, self.used, self.most = np.empty(0, np.uint8), 0, 0
+
+    def reset(self):
+        """Take everything back."""
+        if self.most > self.memory.size:
+            self.memory = np.empty(self.most, np.uint8)
+        self.used = 0
+
+    def empty(self, shape, dtype):
+        """An array whose numbers are still to be written."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        start, self.used = self.used, self.used + -(-size // 64) * 64  # aligned to lines of the cache
+        self.most = max(self.most, self.used)
+        if self.used > self.memory.size:
+            return np.empty(shape, dtype)
+        return self.memory[start : start + size].view(dtype).reshape(shape)
+
+
+class Workspace:
+    """The memory and the threads of a training step, for one call of `loss_and_gradients` at a time.
+
+    Nothing that a step returns lies in it. Raises ValueError unless workers is at least 1.
+    """
+
+    def __init__(self, workers=2):
+        if workers < 1:
+            raise ValueError(f"workers: expected at least 1, got {workers}")
+        self.arenas = [Arena() for _ in range(workers)]
+        self.threads = ThreadPoolExecutor(workers) if workers > 1 else None
+
+    def map(self, f, jobs):
+        """f(job, arena) for each job, of which there are at most as many as workers."""
+        if len(jobs) == 1:
+            return [f(jobs[0], self.arenas[0])]
+        return list(self.threads.map(f, jobs, self.arenas))
+
+
+# Pieces that several operations share
+
+
+def flat(x):
+    """x (..., D) -> the same numbers as rows (n, D)."""
+    return x.reshape(-1, x.shape[-1])
+
+
+def blocks(n, width):
+    """Slices of n rows, each about BLOCK numbers."""
+    step = max(1, BLOCK // width)
+    return [slice(start, start + step) for start in range(0, n, step)]
+
+
+def column_sum(x):
+    """x (n, F) -> (F,), as a product."""
+    return np.ones(len(x), x.dtype) @ x
+
+
+def row_maximum(x, scratch):
+    """x (n, S) -> (n, 1). Halves are compared element by element, which is quicker than along short rows."""
+    width = x.shape[1]
+    while width > 8 and width % 2 == 0:
+        width //= 2
+        x = np.maximum(x[:, :width], x[:, width:], out=scratch[:, :width])
+    return np.max(x, axis=1, keepdims=True)
+
+
+def drop(x, mask, p):
+    """ops.dropout, and its backward, in place."""
+    if mask is not None:
+        x *= mask
+        x *= 1 / (1 - p)
+    return x
+
+
+def linear(x, W, b, out):
+    """ops.linear: x (..., D), W (D, F), b (F,) or None -> out (..., F)."""
+    np.matmul(flat(x), W, out=flat(out))
+    if b is not None:
+        out += b
+    return out
+
+
+def linear_backward(dy, x, W, b, out):
+    """dy (..., F) -> dx (..., D), written to out, dW (D, F), db (F,) or None."""
+    rows = flat(dy)
+    dW = flat(x).T @ rows
+    np.matmul(rows, W.T, out=flat(out))
+    return out, dW, None if b is None else column_sum(rows)
+
+
+def present(**grads):
+    """The gradients of the parameters that there are."""
+    return {name: gradient for name, gradient in grads.items() if gradient is not None}
+
+
+# Embedding: ops.embedding and ops.positions
+
+
+def embed(tokens, segments, tables, norm, config, keep, arena):
+    """model.embed. tokens (b, T) -> x (b, T, D), cache."""
+    E, T = tables["E"], tokens.shape[1]
+    x = arena.empty((*tokens.shape, config.D), E.dtype)
+    np.take(E, tokens, axis=0, out=x, mode="clip")  # the ids are checked; "clip" spares a copy
+    if config.scale_embedding:
+        x *= math.sqrt(config.D)
+    if config.segments:
+        x += tables["E_segment"][np.zeros_like(tokens) if segments is None else segments]
+    if config.positions == "learned":
+        x += tables["P"][:T]
+    if config.positions == "sinusoidal":
+        x += sinusoidal(T, config.D).astype(x.dtype)
+    cache = {"tokens": tokens, "segments": segments, "tables": tables, "config": config, "normed": None}
+    if norm:
+        x, cache["normed"] = normalize(x, norm, config.eps, arena, out=x)
+    cache["mask"] = keep(x.shape) if keep and "embedding" in config.dropout_sites else None
+    return drop(x, cache["mask"], config.p), cache
+
+
+def embed_backward(dx, cache, arena):
+    """dx (b, T, D) -> dtables, dnorm ({} without a norm)."""
+    config, tables, tokens = cache["config"], cache["tables"], cache["tokens"]
+    dtables, dnorm = {}, {}
+    dx = drop(dx, cache["mask"], config.p)
+    if cache["normed"]:
+        dx, dnorm = normalize_backward(dx, cache["normed"], arena)
+    if config.positions == "learned":
+        dtables["P"] = np.zeros_like(tables["P"])
+        np.sum(dx, axis=0, out=dtables["P"][: tokens.shape[1]])
+    if config.segments:
+        segments = np.zeros_like(tokens) if cache["segments"] is None else cache["segments"]
+        dtables["E_segment"] = scatter_add(segments, dx, config.segments)
+    if config.scale_embedding:
+        dx *= math.sqrt(config.D)
+    dtables["E"] = scatter_add(tokens, dx, config.V)
+    return dtables, dnorm
+
+
+def scatter_add(index, values, rows):
+    """algebra.scatter_add. index (b, T), values (b, T, D) -> (rows, D): sort, and add up each run."""
+    index = index.reshape(-1)
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    total = np.zeros((rows, values.shape[-1]), values.dtype)
+    total[ordered[starts]] = np.add.reduceat(flat(values)[order], starts, axis=0)
+    return total
+
+
+# Normalization: ops.layer_norm, and ops.rms_norm if there is no beta
+
+
+def normalize(x, params, eps, arena, out):
+    """x (..., D) -> y (..., D), written to out (which may be x), cache. In cache blocks."""
+    gamma, beta = params["gamma"], params.get("beta")
+    x_hat, D = arena.empty(x.shape, x.dtype), x.shape[-1]
+    inverse_std = arena.empty((x.size // D, 1), x.dtype)
+    mean = np.full((D, 1), 1 / D, x.dtype)
+    for rows in blocks(len(inverse_std), D):
+        source, hat, r = flat(x)[rows], flat(x_hat)[rows], inverse_std[rows]  # (block, D), and (block, 1)
+        if beta is not None:
+            source = np.subtract(source, np.matmul(source, mean, out=r), out=hat)
+        np.vecdot(source, source, out=r[:, 0])
+        r *= 1 / D
+        r += eps
+        np.sqrt(r, out=r)
+        np.reciprocal(r, out=r)
+        np.multiply(source, r, out=hat)
+        y = np.multiply(hat, gamma, out=flat(out)[rows])
+        if beta is not None:
+            y += beta
+    return out, {"x_hat": x_hat, "inverse_std": inverse_std, "gamma": gamma, "beta": beta}
+
+
+def normalized(cache, out):
+    """The output of `normalize` once more: γ ∘ x̂ + β costs less to compute than to keep."""
+    np.multiply(cache["x_hat"], cache["gamma"], out=out)
+    if cache["beta"] is not None:
+        out += cache["beta"]
+    return out
+
+
+def normalize_backward(dy, cache, arena):
+    """dy (..., D) -> dx (..., D) in its place, dparams."""
+    x_hat, gamma, beta = flat(cache["x_hat"]), cache["gamma"], cache["beta"]
+    n, D = x_hat.shape
+    used, scratch = arena.used, arena.empty((min(n, BLOCK // D + 1), D), dy.dtype)
+    dgamma, dbeta = np.zeros_like(gamma), np.zeros_like(gamma)
+    mean = np.full((D, 1), 1 / D, dy.dtype)
+    for rows in blocks(n, D):
+        d, hat = flat(dy)[rows], x_hat[rows]  # (block, D)
+        product = np.multiply(d, hat, out=scratch[: len(d)])
+        dgamma += column_sum(product)
+        dbeta += column_sum(d)
+        d *= gamma  # dx̂
+        product *= gamma
+        through_variance = product @ mean  # (block, 1)
+        if beta is not None:
+            d -= d @ mean
+        d -= np.multiply(hat, through_variance, out=product)
+        d *= cache["inverse_std"][rows]
+    arena.used = used
+    return dy, present(gamma=dgamma, beta=None if beta is None else dbeta)
+
+
+# Attention: ops.multi_head and ops.attention
+
+
+def heads(x, K):
+    """ops.split_heads without a copy: x (b, T, H·K) -> (b, H, T, K)."""
+    return x.reshape(*x.shape[:2], -1, K).swapaxes(1, 2)
+
+
+def project(x, params, names, scale, arena):
+    """Several of x W_Q + b_Q, x W_K + b_K, x W_V + b_V in one product: x (b, T, D) -> y (b, T, n D), cache.
+
+    The scale of the scores is multiplied into W_Q and b_Q, so that the scores need none.
+    """
+    weights, D = [params[f"W_{name}"] for name in names], x.shape[-1]
+    W = np.concatenate(weights, axis=1, out=arena.empty((D, D * len(names)), x.dtype))
+    b = np.concatenate([params[f"b_{name}"] for name in names]) if "b_Q" in params else None
+    if "Q" in names:
+        W[:, :D] *= scale
+        if b is not None:
+            b[:D] *= scale
+    y = linear(x, W, b, arena.empty((*x.shape[:2], W.shape[1]), x.dtype))
+    return y, {"W": W, "b": b, "names": names, "scale": scale}
+
+
+def project_backward(dy, x, cache, out):
+    """dy (b, T, n D) -> dx (b, T, D), written to out, dparams."""
+    names, D = cache["names"], x.shape[-1]
+    dx, dW, db = linear_backward(dy, x, cache["W"], cache["b"], out)
+    if "Q" in names:
+        dW[:, :D] *= cache["scale"]
+    grads = {f"W_{name}": dW[:, i * D : (i + 1) * D].copy() for i, name in enumerate(names)}
+    if db is not None:
+        if "Q" in names:
+            db[:D] *= cache["scale"]
+        grads |= {f"b_{name}": db[i * D : (i + 1) * D].copy() for i, name in enumerate(names)}
+    return dx, grads
+
+
+def exponentials(s, totals, arena):
+    """The numerators of ops.softmax, in place; row sums to totals (..., 1), 1 for a row of −∞."""
+    S = s.shape[-1]
+    rows_s, rows_t, ones = s.reshape(-1, S), totals.reshape(-1, 1), np.ones((S, 1), s.dtype)
+    used, scratch = arena.used, arena.empty((min(len(rows_s), BLOCK // S + 1), S), s.dtype)
+    for rows in blocks(len(rows_s), S):
+        e = rows_s[rows]
+        e -= np.maximum(row_maximum(e, scratch[: len(e)]), np.finfo(s.dtype).min)  # −∞ − −∞ is no number
+        np.exp(e, out=e)
+        np.matmul(e, ones, out=rows_t[rows])
+    np.copyto(totals, 1, where=totals == 0)
+    arena.used = used
+
+
+def attention(q, k, v, causal, seen, mask, p, arena):
+    """q (b, H, T, K) scaled, k and v (b, H, S, K) -> o (b, T, H·K), cache. seen: (b, 1, 1, S) or None.
+
+    By blocks of queries. A causal block sees the keys up to its own last query, and only its last corner has
+    something to hide. What is kept is the exponentials: the row sums divide o, which is smaller.
+    """
+    b, H, T, K = q.shape
+    S = k.shape[2]
+    o = arena.empty((b, T, H * K), q.dtype)
+    hidden = None if seen is None else np.where(seen, 0, -np.inf).astype(q.dtype)  # (b, 1, 1, S)
+    future = np.triu(np.full((QUERIES, QUERIES), -np.inf, q.dtype), 1)
+    parts = []
+    for start in range(0, T, QUERIES):
+        rows, end = slice(start, min(T, start + QUERIES)), S
+        if causal:
+            end = rows.stop
+        length = rows.stop - start
+        e = np.matmul(q[:, :, rows], k[:, :, :end].mT, out=arena.empty((b, H, length, end), q.dtype))
+        if causal:
+            e[..., start:] += future[:length, :length]
+        if hidden is not None:
+            e += hidden[..., :end]
+        inverse = arena.empty((b, H, length, 1), q.dtype)
+        exponentials(e, inverse, arena)
+        np.reciprocal(inverse, out=inverse)
+        kept, used = e, arena.used
+        if mask is not None:
+            kept = drop(_copy(e, arena), mask[..., rows, :end], p)
+        y = np.matmul(kept, v[:, :, :end], out=heads(o, K)[:, :, rows])
+        y *= inverse
+        arena.used = used
+        parts.append((rows, end, e, inverse))
+    return o, {"q": q, "k": k, "v": v, "o": o, "parts": parts, "mask": mask, "p": p}
+
+
+def attention_backward(do, cache, dq, dk, dv, arena):
+    """do (b, T, H·K) -> dq, dk, dv, written to arrays shaped as q, k, v.
+
+    rowsum(A ∘ dA) is rowsum(O ∘ dO), which is smaller (Dao et al. 2022, section 3.1 and appendix B.2). With
+    do and this sum divided by the row sums, the exponentials serve as weights.
+    """
+    q, k, v, mask = cache["q"], cache["k"], cache["v"], cache["mask"]
+    K = q.shape[-1]
+    dots = heads(np.vecdot(*(a.reshape(*a.shape[:2], -1, K) for a in (cache["o"], do))), 1)  # (b, H, T, 1)
+    do = heads(do, K)
+    for number, (rows, end, e, inverse) in enumerate(reversed(cache["parts"])):
+        used = arena.used
+        dy = np.multiply(do[:, :, rows], inverse, out=arena.empty((*e.shape[:3], K), e.dtype))
+        ds = np.matmul(dy, v[:, :, :end].mT, out=arena.empty(e.shape, e.dtype))
+        kept = e
+        if mask is not None:
+            drop(ds, mask[..., rows, :end], cache["p"])
+            kept = drop(_copy(e, arena), mask[..., rows, :end], cache["p"])
+        ds -= dots[:, :, rows] * inverse
+        ds *= e
+        np.matmul(ds, k[:, :, :end], out=dq[:, :, rows])
+        if number == 0:  # the last queries see every key
+            np.matmul(kept.mT, dy, out=dv)
+            np.matmul(ds.mT, q[:, :, rows], out=dk)
+        else:
+            dv[:, :, :end] += kept.mT @ dy
+            dk[:, :, :end] += ds.mT @ q[:, :, rows]
+        arena.used = used
+
+
+def multi_head(x, memory, params, config, causal, seen, angles, mask, out, arena):
+    """x (b, T, D) -> cache; y (b, T, D) is written to out. memory (b, S, D); None: x itself."""
+    K, scale, cache = config.K, 1 / math.sqrt(config.K), {"params": params, "turned": None}
+    if memory is None:
+        qkv, cache["qkv"] = project(x, params, "QKV", scale, arena)  # (b, T, 3 D)
+        q, k, v = (heads(part, K) for part in np.split(qkv, 3, axis=-1))
+    else:
+        of_x, cache["q"] = project(x, params, "Q", scale, arena)  # (b, T, D)
+        kv, cache["kv"] = project(memory, params, "KV", scale, arena)  # (b, S, 2 D)
+        q, k, v = heads(of_x, K), *(heads(part, K) for part in np.split(kv, 2, axis=-1))
+    if angles is not None:
+        (q[...], turned_q), (k[...], turned_k) = rotary(q, angles), rotary(k, angles)
+        cache["turned"] = turned_q, turned_k
+    o, cache["attended"] = attention(q, k, v, causal, seen, mask, config.p, arena)
+    linear(o, params["W_O"], params.get("b_O"), out)
+    return cache
+
+
+def multi_head_backward(dy, x, memory, cache, dmemory, arena):
+    """dy, x (b, T, D) -> dx (b, T, D), dparams; what memory receives is added to dmemory."""
+    params, attended = cache["params"], cache["attended"]
+    K, o, (b, S) = attended["q"].shape[-1], attended["o"], (x if memory is None else memory).shape[:2]
+    do = arena.empty(o.shape, o.dtype)
+    do, dW_O, db_O = linear_backward(dy, o, params["W_O"], params.get("b_O"), do)
+    dx = arena.empty(x.shape, x.dtype)
+    if memory is None:
+        dqkv = arena.empty((*x.shape[:2], 3 * x.shape[2]), x.dtype)
+        dq, dk, dv = (heads(part, K) for part in np.split(dqkv, 3, axis=-1))
+    else:
+        dof_x, dkv = arena.empty(x.shape, x.dtype), arena.empty((b, S, 2 * x.shape[2]), x.dtype)
+        dq, dk, dv = heads(dof_x, K), *(heads(part, K) for part in np.split(dkv, 2, axis=-1))
+    attention_backward(do, attended, dq, dk, dv, arena)
+    if cache["turned"]:
+        turned_q, turned_k = cache["turned"]
+        dq[...], dk[...] = rotary_backward(dq, turned_q), rotary_backward(dk, turned_k)
+    if memory is None:
+        dx, dparams = project_backward(dqkv, x, cache["qkv"], dx)
+    else:
+        dx, dparams = project_backward(dof_x, x, cache["q"], dx)
+        of_memory, of_kv = project_backward(dkv, memory, cache["kv"], arena.empty(memory.shape, memory.dtype))
+        dmemory += of_memory  # every block uses the memory
+        dparams |= of_kv
+    return dx, dparams | present(W_O=dW_O, b_O=db_O)
+
+
+# Feed-forward: ops.feed_forward and ops.activations
+
+
+def relu(x, slope, scratch):
+    """x -> φ(x) in its place, φ'(x) in slope; so do all the others. In cache blocks, scratch is one block."""
+    np.greater(x, 0, out=slope)
+    np.maximum(x, 0, out=x)
+
+
+def gelu(x, slope, scratch):
+    """Φ(x) stands in scratch."""
+    np.multiply(x, 1 / math.sqrt(2), out=scratch)
+    erf(scratch, out=scratch)
+    scratch += 1
+    scratch *= 0.5
+    np.multiply(x, x, out=slope)
+    slope *= -0.5
+    np.exp(slope, out=slope)
+    slope *= 1 / math.sqrt(2 * math.pi)
+    slope *= x
+    slope += scratch
+    x *= scratch
+
+
+def gelu_tanh(x, slope, scratch):
+    """With t = tanh u: φ = x (1 + t)/2 and, in terms of it, φ' = 1 + (1 - t)(φ u' - 1/2)."""
+    c = math.sqrt(2 / math.pi)
+    np.multiply(x, x, out=slope)
+    np.multiply(slope, 0.044715 * c, out=scratch)
+    scratch += c
+    scratch *= x
+    np.tanh(scratch, out=scratch)
+    slope *= 3 * 0.044715 * c
+    slope += c  # u'
+    scratch += 1
+    x *= scratch
+    x *= 0.5  # φ
+    slope *= x
+    slope -= 0.5
+    np.subtract(2, scratch, out=scratch)  # 1 - t
+    slope *= scratch
+    slope += 1
+
+
+def silu(x, slope, scratch):
+    """The logistic function stands in scratch."""
+    np.multiply(x, 0.5, out=scratch)
+    np.tanh(scratch, out=scratch)
+    scratch += 1
+    scratch *= 0.5
+    np.subtract(1, scratch, out=slope)
+    slope *= x
+    slope += 1
+    slope *= scratch
+    x *= scratch
+
+
+ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu}
+
+
+def dense_active(x, W, b, activation, mask, p, arena):
+    """φ(x W + b), dropped: x (..., D) -> a and its slope, both (..., F). In cache blocks."""
+    a = arena.empty((*x.shape[:-1], W.shape[1]), x.dtype)
+    slope = arena.empty(a.shape, x.dtype)
+    flat_a, flat_slope = flat(a), flat(slope)
+    used, scratch = arena.used, arena.empty((min(len(flat_a), BLOCK // W.shape[1] + 1), W.shape[1]), x.dtype)
+    for rows in blocks(*flat_a.shape):
+        h = linear(flat(x)[rows], W, b, flat_a[rows])  # (block, F)
+        ACTIVATIONS[activation](h, flat_slope[rows], scratch[: len(h)])
+        if mask is not None:  # dropout multiplies both, so its backward is in the slope
+            drop(h, flat(mask)[rows], p)
+            drop(flat_slope[rows], flat(mask)[rows], p)
+    arena.used = used
+    return a, slope
+
+
+def feed_forward(x, params, activation, mask, p, out, arena):
+    """x (b, T, D) -> cache; y (b, T, D) is written to out."""
+    a, slope = dense_active(x, params["W_1"], params.get("b_1"), activation, mask, p, arena)
+    linear(a, params["W_2"], params.get("b_2"), out)
+    return {"a": a, "slope": slope, "params": params}
+
+
+def feed_forward_backward(dy, x, cache, arena):
+    """dy, x (b, T, D) -> dx (b, T, D), dparams. The activations give their place to their gradient."""
+    params, a, dh = cache["params"], cache["a"], cache["slope"]
+    da, dW_2, db_2 = linear_backward(dy, a, params["W_2"], params.get("b_2"), a)
+    dh *= da
+    dx = arena.empty(x.shape, x.dtype)
+    dx, dW_1, db_1 = linear_backward(dh, x, params["W_1"], params.get("b_1"), dx)
+    return dx, present(W_1=dW_1, b_1=db_1, W_2=dW_2, b_2=db_2)
+
+
+# Blocks: blocks.sublayer, blocks.encoder_block and blocks.decoder_block
+
+
+def masked(site, shape, config, keep):
+    """The dropout mask of a site, or None. Sites ask in the order of the data, as those of `blocks` do."""
+    return keep(shape) if keep and site in config.dropout_sites else None
+
+
+def sublayer(x, f, params, config, keep, arena, buffers):
+    """x (b, T, D) -> y (b, T, D), cache. f(h, out) -> cache writes f(h) to out; buffers: two arrays like x.
+
+    With the norm in front, y takes the place of x.
+    """
+    before, after = buffers
+    h, cache = x, {"x": x, "config": config}
+    if config.norm == "pre":
+        h, cache["pre"] = normalize(x, params, config.eps, arena, out=before)
+    cache["f"] = f(h, after)
+    cache["mask"] = masked("sublayer", x.shape, config, keep)
+    drop(after, cache["mask"], config.p)
+    if config.norm == "pre":
+        x += after
+        return x, cache
+    y = arena.empty(x.shape, x.dtype)
+    if config.norm == "output":
+        y, cache["output"] = normalize(after, params, config.eps, arena, out=y)
+        y += x
+        return y, cache
+    after += x
+    y, cache["post"] = normalize(after, params, config.eps, arena, out=y)
+    return y, cache
+
+
+def sublayer_backward(dy, cache, f_backward, arena):
+    """dy (b, T, D) -> dx (b, T, D) in its place, dparams of the norm, dparams of f."""
+    used, config = arena.used, cache["config"]
+    if config.norm == "post":
+        dy, dnorm = normalize_backward(dy, cache["post"], arena)
+    h, dh = cache["x"], _copy(dy, arena)
+    if config.norm == "output":
+        dh, dnorm = normalize_backward(dh, cache["output"], arena)
+    if config.norm == "pre":
+        h = normalized(cache["pre"], arena.empty(dy.shape, dy.dtype))
+    dh, dparams = f_backward(drop(dh, cache["mask"], config.p), h, cache["f"], arena)
+    if config.norm == "pre":
+        dh, dnorm = normalize_backward(dh, cache["pre"], arena)
+    dy += dh  # x is used twice: by f, and by the connection around f
+    arena.used = used
+    return dy, dnorm, dparams
+
+
+def block(x, params, config, causal, seen, memory, memory_seen, keep, arena, buffers):
+    """x (b, T, D) -> y (b, T, D), cache: an encoder block, or a decoder block if there is a memory."""
+    b, T, _ = x.shape
+    angles = rotary_angles(T, config.K, config.rotary_base) if config.positions == "rotary" else None
+    caches = {}
+
+    def self_attention(h, out):
+        mask = masked("attention", (b, config.H, T, T), config, keep)
+        return multi_head(h, None, params["self_attention"], config, causal, seen, angles, mask, out, arena)
+
+    def cross_attention(h, out):
+        mask = masked("attention", (b, config.H, T, memory.shape[1]), config, keep)
+        of = params["cross_attention"]
+        return multi_head(h, memory, of, config, False, memory_seen, None, mask, out, arena)
+
+    def transform(h, out):
+        mask = masked("hidden", (b, T, config.F), config, keep)
+        return feed_forward(h, params["feed_forward"], config.activation, mask, config.p, out, arena)
+
+    parts = {"self_attention": self_attention, "cross_attention": cross_attention, "feed_forward": transform}
+    for name, f in parts.items():
+        if name in params:
+            norm = params[f"{name}_norm"]
+            x, caches[name] = sublayer(x, f, norm, config, keep, arena, buffers)
+    return x, caches
+
+
+def block_backward(dx, caches, memory, dmemory, arena):
+    """dx (b, T, D) -> dx (b, T, D) in its place, dparams; what the memory receives is added to dmemory."""
+    grads = {}
+
+    def cross_attend_backward(dy, h, cache, arena):
+        return multi_head_backward(dy, h, memory, cache, dmemory, arena)
+
+    def self_attend_backward(dy, h, cache, arena):
+        return multi_head_backward(dy, h, None, cache, None, arena)
+
+    backwards = {"self_attention": self_attend_backward, "cross_attention": cross_attend_backward}
+    backwards["feed_forward"] = feed_forward_backward
+    for name, cache in reversed(caches.items()):
+        dx, grads[f"{name}_norm"], grads[name] = sublayer_backward(dx, cache, backwards[name], arena)
+    return dx, grads
+
+
+# The model: model.encode and model.decode in one, model.head with the loss, and the step
+
+
+def stack(name, tokens, params, config, keep, arena, segments=None, memory=None, memory_seen=None):
+    """Embedding, blocks, final norm of "encoder" or "decoder": tokens (b, T) -> x (b, T, D), cache."""
+    source = "source_" if name == "encoder" and config.kind == "encoder-decoder" else ""
+    tables = params["embedding"] | params.get(f"{source}embedding", {})
+    norm = params.get(f"{source}embedding_norm")
+    x, embedded = embed(tokens, segments, tables, norm, config, keep, arena)
+    seen = None if config.pad is None else (tokens != config.pad)[:, None, None, :]  # (b, 1, 1, T)
+    buffers = [arena.empty(x.shape, x.dtype) for _ in range(2)]
+    caches, normed = [], None
+    for of_block in params[name]:
+        causal = name == "decoder"
+        x, cache = block(x, of_block, config, causal, seen, memory, memory_seen, keep, arena, buffers)
+        caches.append(cache)
+    if config.final_norm:
+        x, normed = normalize(x, params[f"{name}_norm"], config.eps, arena, out=x)
+    cache = {"name": name, "source": source, "embedded": embedded, "blocks": caches, "normed": normed}
+    return x, cache | {"memory": memory}
+
+
+def stack_backward(dx, cache, arena):
+    """dx (b, T, D) -> dmemory (b, S, D) or None, grads."""
+    grads, name, source, memory = {}, cache["name"], cache["source"], cache["memory"]
+    dmemory = None
+    if memory is not None:
+        dmemory = arena.empty(memory.shape, memory.dtype)
+        dmemory[...] = 0
+    if cache["normed"]:
+        dx, grads[f"{name}_norm"] = normalize_backward(dx, cache["normed"], arena)
+    grads[name] = [None] * len(cache["blocks"])
+    for n, of_block in reversed(list(enumerate(cache["blocks"]))):
+        dx, grads[name][n] = block_backward(dx, of_block, memory, dmemory, arena)
+    dtables, dnorm = embed_backward(dx, cache["embedded"], arena)
+    grads |= {f"{source}embedding": dtables, f"{source}embedding_norm": dnorm}
+    return dmemory, grads
+
+
+def head_and_loss(x, targets, count, params, config, label_smoothing, arena):
+    """model.head, ops.cross_entropy and both backwards. x (b, T, D), targets (b, T), of count in the batch.
+
+    Returns the sum of the losses over count, dx (b, T, D), and the gradients of the head and its table.
+    """
+    own, E, grads = params.get("head", {}), params["embedding"]["E"], {"embedding": {}}
+    h = x
+    if config.head_transform:
+        W, b = own["W_transform"], own["b_transform"]
+        a, slope = dense_active(x, W, b, config.activation, None, 0, arena)
+        out = arena.empty(a.shape, a.dtype)
+        h, normed = normalize(a, params["head_norm"], config.eps, arena, out=out)
+    W, b = E.T if config.tied else own["W_out"], own.get("b_out")
+    z = linear(h, W, b, arena.empty((*x.shape[:2], config.V), x.dtype))
+    loss = cross_entropy(flat(z), targets.reshape(-1), count, config, label_smoothing)  # z is now dz
+    dx, dW, db = linear_backward(z, h, W, b, arena.empty(x.shape, x.dtype))
+    of_head = present(W_out=None if config.tied else dW, b_out=db)
+    if config.tied:
+        grads["embedding"]["E"] = dW.T
+    if config.head_transform:
+        dx, grads["head_norm"] = normalize_backward(dx, normed, arena)
+        slope *= dx
+        dx, of_head["W_transform"], of_head["b_transform"] = linear_backward(
+            slope, x, own["W_transform"], own["b_transform"], dx
+        )
+    return loss, dx, grads | {"head": of_head}
+
+
+def cross_entropy(z, targets, count, config, label_smoothing):
+    """z (n, V), targets (n,) -> sum of the losses over count; z becomes its gradient. In cache blocks."""
+    counted = targets != ignored(config)
+    loss, ones, smooth = 0.0, np.ones((config.V, 1), z.dtype), label_smoothing / config.V
+    for rows in blocks(*z.shape):
+        s, weight = z[rows], counted[rows, None].astype(z.dtype) / count  # (block, V), (block, 1)
+        at = np.arange(len(s)), np.where(counted[rows], targets[rows], 0)
+        s -= np.max(s, axis=1, keepdims=True)
+        wanted = (1 - label_smoothing) * s[at][:, None]
+        if label_smoothing:
+            wanted += smooth * (s @ ones)
+        np.exp(s, out=s)
+        total = s @ ones
+        loss += float(np.vdot(weight, np.log(total) - wanted))
+        s *= weight / total
+        if label_smoothing:
+            s -= smooth * weight
+        s[at] -= (1 - label_smoothing) * weight[:, 0]
+    return loss
+
+
+def ignored(config):
+    """The target that does not count."""
+    return -100 if config.pad is None else config.pad
+
+
+def add(total, grads):
+    """Two gradients of one parameter, or two trees of them, into the first; what is in one only is taken."""
+    for name, gradient in grads.items():
+        if name not in total:
+            total[name] = gradient
+        elif isinstance(gradient, dict):
+            add(total[name], gradient)
+        else:
+            total[name] += gradient
+    return total
+
+
+def part(job, arena):
+    """Loss and gradients of the sequences of one worker."""
+    params, config, batch, count, label_smoothing, keep = job
+    arena.reset()
+    x = encoded = decoded = None
+    if config.kind == "encoder-decoder":
+        memory, encoded = stack("encoder", batch["source"], params, config, keep, arena)
+        seen = None if config.pad is None else (batch["source"] != config.pad)[:, None, None, :]
+        target = batch["target_in"]
+        x, decoded = stack("decoder", target, params, config, keep, arena, None, memory, seen)
+    elif config.kind == "decoder":
+        x, decoded = stack("decoder", batch["tokens"], params, config, keep, arena)
+    else:
+        x, encoded = stack("encoder", batch["tokens"], params, config, keep, arena, batch.get("segments"))
+    loss, dx, of_head = head_and_loss(x, batch["target_out"], count, params, config, label_smoothing, arena)
+    grads = {}
+    if decoded:
+        dx, grads = stack_backward(dx, decoded, arena)  # dx is now the gradient of the memory
+    if encoded:
+        grads |= stack_backward(dx, encoded, arena)[1]
+    if config.kind == "encoder-decoder" and config.shared:
+        # one table is used by source and target
+        grads["embedding"]["E"] += grads["source_embedding"].pop("E")
+    add(grads, of_head)  # a tied table is used again, as the head
+    return loss, {name: gradients for name, gradients in grads.items() if gradients}
+
+
+def drawn(batch, config, keep):
+    """All the masks of a step, asked of `keep` in the order of `model`; the workers share them."""
+    width = config.D
+    stacks = {"source": False, "target_in": True, "tokens": False}
+    shapes = []
+    for name, crossed in stacks.items():
+        if name in batch:
+            (B, T), H = batch[name].shape, config.H
+            shapes.append(("embedding", (B, T, width)))
+            one = [("attention", (B, H, T, T)), ("sublayer", (B, T, width))]
+            if crossed:
+                one += [("attention", (B, H, T, batch["source"].shape[1])), ("sublayer", (B, T, width))]
+            shapes += config.N * [*one, ("hidden", (B, T, config.F)), ("sublayer", (B, T, width))]
+    masks = []
+    for site, shape in shapes:
+        if site in config.dropout_sites:
+            masks.append(keep(shape))
+            if tuple(masks[-1].shape) != shape:
+                raise ValueError(f"keep: expected the shape of x {shape}, got {tuple(masks[-1].shape)}")
+    return masks
+
+
+def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, workspace=None):
+    """What model.loss_and_gradients returns, for NumPy arrays: the mean loss, and the tree of its gradients.
+
+    workspace: memory and threads for one call after another; a fresh one if None. The gradients never lie in
+    it: the next call leaves them as they are. keep is asked as `model` asks it, for the whole batch.
+
+    Raises TypeError or ValueError as `model` does; NotImplementedError, with the field's name, for grouped
+    queries and the gated feed-forward layer.
+    """
+    refuse(config)
+    check_batch(config, batch)
+    count = counted(config, batch, label_smoothing)
+    masks = drawn(batch, config, keep) if keep else None
+    workspace = workspace or Workspace()
+    B = batch["target_out"].shape[0]
+    edges = np.linspace(0, B, min(B, len(workspace.arenas)) + 1).astype(int)
+    jobs = []
+    for rows in map(slice, edges[:-1], edges[1:]):
+        own = {name: np.ascontiguousarray(array[rows]) for name, array in batch.items()}
+        mine = None if masks is None else iter([mask[rows] for mask in masks])
+        next_mask = None if masks is None else (lambda shape, mine=mine: next(mine))
+        jobs.append((params, config, own, count, label_smoothing, next_mask))
+    (loss, grads), *others = workspace.map(part, jobs)
+    for other_loss, other in others:
+        loss += other_loss
+        optree.tree_map(lambda a, b: np.add(a, b, out=a), grads, other)
+    return params["embedding"]["E"].dtype.type(loss), grads
+
+
+def refuse(config):
+    """Raise NotImplementedError, with the field's name, for what is left to `model`."""
+    if config.H_kv not in (None, config.H):
+        raise NotImplementedError(f"H_kv: expected None or H = {config.H}, got {config.H_kv}; use model")
+    if config.activation not in ACTIVATIONS:
+        expected = f"one of {tuple(ACTIVATIONS)}"
+        raise NotImplementedError(f"activation: expected {expected}, got {config.activation!r}; use model")
+
+
+def counted(config, batch, label_smoothing):
+    """How many targets count. Raises ValueError as model.loss_and_gradients and ops.cross_entropy do."""
+    if "target_out" not in batch:
+        raise ValueError(f'batch: expected the entry "target_out", got {sorted(batch)}')
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"label_smoothing: expected a number from 0 to 1, got {label_smoothing}")
+    targets, ignore_index, V = batch["target_out"], ignored(config), config.V
+    counted = targets != ignore_index
+    if np.any(counted & ((targets < 0) | (targets >= V))):
+        raise ValueError(f"targets: expected ids from 0 to V - 1 = {V - 1} or ignore_index = {ignore_index}")
+    if not counted.any():
+        raise ValueError(f"targets: expected at least one target to count, all are {ignore_index}")
+    return int(counted.sum())
+
+
+def _copy(x, arena):
+    copy = arena.empty(x.shape, x.dtype)
+    copy[...] = x
+    return copy
