@@ -1,9 +1,9 @@
 """The array functions our formulas use, over object arrays of SymPy expressions or mpmath numbers.
 
-A symbol has no size that one could compare, so two functions are redefined for symbols: `max` returns an
-unknown real constant for each slice (softmax may not depend on which, and `check.prove` asks that it does
-not), and `where` under a condition such as x > 0 returns an expression with the indicator `step`, whose
-derivative is 0 away from the kink.
+A symbol has no size that one could compare, so three functions are redefined for symbols: `max` and
+`maximum` return an unknown real constant for each slice (softmax may not depend on which, and `check.prove`
+asks that it does not), and `where` under a condition such as x > 0 returns an expression with the indicator
+`step`, whose derivative is 0 away from the kink.
 """
 
 import itertools
@@ -104,6 +104,18 @@ def max(x, axis=None, keepdims=False):
         return np.max(x, axis=axis, keepdims=keepdims)
     nothing = np.all(~isfinite(x), axis=axis, keepdims=keepdims)
     return np.where(nothing, -sympy.oo, symbols(f"max{next(_fresh)}", nothing.shape))
+
+
+def maximum(x, y):
+    """The larger of two arrays, entry by entry: of symbols, again an unknown real constant."""
+    return max(np.stack([x, y]), axis=0)
+
+
+def full_like(x, value):
+    """An array of x's shape that holds one value, −∞ in the kind of number that x holds."""
+    if value == -np.inf:
+        value = -mpmath.inf if holds_numbers(x) else -sympy.oo
+    return np.full_like(x, value)
 
 
 def min(x):

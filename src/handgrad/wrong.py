@@ -15,6 +15,7 @@ from .check import leaf_names
 from .ops import OPS
 from .ops.attention import attention_backward
 from .ops.embedding import embedding_backward
+from .ops.flash_attention import flash_attention_backward
 from .ops.multi_head import multi_head_backward
 from .ops.softmax import softmax_backward
 
@@ -111,6 +112,19 @@ def _value_gradient_without_transpose(dy, cache):
     return dq, dk, namespace(a).reshape(a, a.mT.shape) @ dy
 
 
+def _last_queries_win(dy, cache):
+    """`=` for `+=`: dk is that of the last block of queries, the last one written."""
+    xp, last = namespace(dy), cache["rows"][-1].start
+    only_last = xp.concat([0 * dy[..., :last, :], dy[..., last:, :]], axis=-2)
+    dq, _, dv = flash_attention_backward(dy, cache)
+    return dq, flash_attention_backward(only_last, cache)[1], dv
+
+
+def _unscaled_queries(dy, cache):
+    dq, dk, dv = flash_attention_backward(dy, cache)
+    return dq / cache["scale"], dk, dv
+
+
 def _last_token_wins(dy, cache):
     """`=` for `+=`: of a token that occurs twice, only the last position counts."""
     xp = namespace(dy)
@@ -187,6 +201,12 @@ SPECIAL = {
         "the row sum is missing from dS": lambda dy, cache: _attention(dy, cache, row_sum=False),
         "dS is not transposed in dk": lambda dy, cache: _attention(dy, cache, transposed=True),
         "A is not transposed in dv": _value_gradient_without_transpose,
+    },
+    "flash_attention": {
+        "D is missing from dS": lambda dy, cache: flash_attention_backward(dy, cache | {"y": 0 * cache["y"]}),
+        "D has the wrong sign": lambda dy, cache: flash_attention_backward(dy, cache | {"y": -cache["y"]}),
+        "= for +=: the last block of queries wins in dk": _last_queries_win,
+        "the scale is missing from dq": _unscaled_queries,
     },
     "repeat_heads": {
         "only the first copy counts": _first_copy_only,

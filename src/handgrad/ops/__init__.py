@@ -35,6 +35,7 @@ from .feed_forward import (
     gated_feed_forward,
     gated_feed_forward_backward,
 )
+from .flash_attention import flash_attention, flash_attention_backward
 from .heads import (
     merge_heads,
     merge_heads_backward,
@@ -119,6 +120,15 @@ def _mask(sizes, rng):
     mask = rng.random((sizes["T"], sizes["S"])) < 0.6
     mask[0] = True
     mask[-1] = False
+    return mask
+
+
+def _tiled_mask(sizes, rng):
+    """A random mask for tiles of 2: query 1 sees nothing, and queries 2 and 3 see nothing of keys 0 and 1."""
+    mask = rng.random((sizes["T"], sizes["S"])) < 0.6
+    mask[[0, -1]] = True
+    mask[1:2] = False
+    mask[2:4, :2] = False
     return mask
 
 
@@ -310,6 +320,22 @@ OPS = {
         chapter="14",
         options=lambda sizes, rng: dict(keep=_keep("B", "T", "S")(sizes, rng), p=0.3),
         exact=dict(scale=_scale, p=_p),
+    ),
+    "flash_attention": Op(
+        flash_attention,
+        flash_attention_backward,
+        inputs=dict(q="B T K", k="B S K", v="B S E"),
+        sizes=dict(B=1, T=3, S=4, K=2, E=2),
+        formula=r"\boldsymbol{\ell}=\log\mathrm{rowsum}(\exp\mathbf{S}),\; "
+        r"\mathbf{A}=\exp(\mathbf{S}-\boldsymbol{\ell}),\; "
+        r"\mathbf{D}=\mathrm{rowsum}(d\mathbf{Y}\circ\mathbf{Y}),\; "
+        r"d\mathbf{S}=\mathbf{A}\circ(d\mathbf{Y}\,\mathbf{V}^\top-\mathbf{D}),\; "
+        r"d\mathbf{V}=\mathbf{A}^\top d\mathbf{Y},\; "
+        r"d\mathbf{Q}=d\mathbf{S}\,\mathbf{K}/\sqrt{K},\; d\mathbf{K}=d\mathbf{S}^\top\mathbf{Q}/\sqrt{K}",
+        source="Dao et al. (2022), algorithm 1 and appendix B",
+        chapter="19",
+        options=lambda sizes, rng: dict(mask=_tiled_mask(sizes, rng), block=2),
+        exact=dict(scale=_scale),
     ),
     "split_heads": Op(
         split_heads,

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ..algebra import like, namespace
+
 
 def causal_mask(T):
     """(T, T): position t sees positions 0..t."""
@@ -11,3 +13,17 @@ def causal_mask(T):
 def padding_mask(tokens, pad):
     """tokens (B, S) -> (B, 1, 1, S): no query sees a key that is padding. It fits any heads and queries."""
     return (np.asarray(tokens) != pad)[:, None, None, :]
+
+
+def whole_mask(mask, q, k):
+    """A view of the mask for q (..., T, K) and k (..., S, K), its last two axes broadcast to (T, S).
+
+    Raises TypeError if the mask is not Boolean, ValueError if it does not broadcast to (..., T, S).
+    """
+    T, S = q.shape[-2], k.shape[-2]
+    if "bool" not in str(mask.dtype):
+        raise TypeError(f"mask: expected Booleans, got {mask.dtype}")
+    if any(m not in (1, n) for m, n in zip(mask.shape[::-1], (S, T))) or mask.ndim > q.ndim:
+        expected = (*q.shape[:-1], S)
+        raise ValueError(f"mask: expected a shape that broadcasts to {expected}, got {tuple(mask.shape)}")
+    return namespace(q).broadcast_to(like(mask, q), (*mask.shape[:-2], T, S))

@@ -1,0 +1,80 @@
+r"""Attention in tiles, a block of queries by a block of keys at a time: no (T, S) array is ever held.
+
+    forward    tile by tile, with the maximum m' of a row so far, and m before this tile:
+               z <- exp(m - m') z + rowsum(exp(S - m')),    Y <- exp(m - m') Y + exp(S - m') V
+               at the end Y <- Y / z,    ℓ = m + log z = log rowsum(exp(S))
+    backward   D = rowsum(dY ∘ Y)                           equal to rowsum(A ∘ dA)
+               tile by tile, A = exp(S - ℓ) anew,    dS = A ∘ (dY Vᵀ - D)
+               dV += Aᵀ dY,    dQ += scale · dS K,    dK += scale · dSᵀ Q
+
+Dao et al. (2022), algorithm 1 and appendix B; the running sum is Milakov and Gimelshein (2018), section 3.
+"""
+
+import numpy as np
+
+from ..algebra import like, namespace, root
+from .masks import whole_mask
+
+
+def flash_attention(q, k, v, mask=None, scale=None, causal=False, block=128):
+    """q (..., T, K), k (..., S, K), v (..., S, E) -> y (..., T, E), cache: `attention`, without dropout.
+
+    mask, scale: as there. causal: query t sees the keys 0..t only; unlike causal_mask(T) it takes no memory,
+    and may stand beside a mask. block: queries, and keys, of a tile. The cache: the inputs, y and ℓ (..., T).
+    Raises ValueError if widths, lengths, mask or block do not fit, TypeError if the mask is not Boolean.
+    """
+    xp, T, S = namespace(q), q.shape[-2], k.shape[-2]
+    if k.shape[-1] != q.shape[-1]:
+        raise ValueError(f"k: expected width {q.shape[-1]} as q has, got shape {tuple(k.shape)}")
+    if v.shape[-2] != S:
+        raise ValueError(f"v: expected {S} positions as k has, got shape {tuple(v.shape)}")
+    if block < 1:
+        raise ValueError(f"block: expected at least 1, got {block}")
+    mask = None if mask is None else whole_mask(mask, q, k)  # (..., T, S), a view
+    scale = 1 / root(q.shape[-1], q) if scale is None else scale
+    rows, columns = ([slice(n, min(n + block, N)) for n in range(0, N, block)] for N in (T, S))
+    cache = dict(q=q, k=k, v=v, mask=mask, scale=scale, causal=causal, rows=rows, columns=columns)
+    y, log_sum = [], []
+    for i in rows:
+        top, total = xp.full_like(q[..., i, :1], -np.inf), xp.zeros_like(q[..., i, :1])  # (..., t, 1)
+        y_i = total @ xp.zeros_like(v[..., :1, :])  # (..., t, E)
+        for _, j, s in _tiles(i, cache):  # s (..., t, b)
+            before, top = top, xp.maximum(top, xp.max(s, axis=-1, keepdims=True))
+            shift = xp.where(xp.isfinite(top), top, 0)
+            fade, e = xp.exp(before - shift), xp.exp(s - shift)
+            total = fade * total + xp.sum(e, axis=-1, keepdims=True)
+            y_i = fade * y_i + e @ v[..., j, :]
+        blind, total = total == 0, xp.where(total == 0, 1, total)  # a blind query sees nothing: y = 0
+        y.append(y_i / total)
+        log_sum.append(xp.where(blind, 0, top + xp.log(total))[..., 0])
+    y = xp.concat(y, axis=-2)
+    return y, cache | {"y": y, "log_sum": xp.concat(log_sum, axis=-1)}
+
+
+def flash_attention_backward(dy, cache):
+    """dy (..., T, E) -> dq (..., T, K), dk (..., S, K), dv (..., S, E)."""
+    q, k, v, rows, columns = (cache[name] for name in ["q", "k", "v", "rows", "columns"])
+    xp = namespace(q)
+    D = xp.sum(dy * cache["y"], axis=-1, keepdims=True)  # (..., T, 1)
+    dq = [xp.zeros_like(q[..., i, :]) for i in rows]
+    dk, dv = ([xp.zeros_like(x[..., j, :]) for j in columns] for x in (k, v))
+    for n, i in enumerate(rows):
+        for m, j, s in _tiles(i, cache):
+            a = xp.exp(s - cache["log_sum"][..., i, None])  # (..., t, b)
+            ds = a * (dy[..., i, :] @ v[..., j, :].mT - D[..., i, :])  # (..., t, b)
+            dq[n] = dq[n] + ds @ k[..., j, :]
+            dk[m] = dk[m] + ds.mT @ q[..., i, :]
+            dv[m] = dv[m] + a.mT @ dy[..., i, :]
+    dq, dk, dv = (xp.concat(tiles, axis=-2) for tiles in (dq, dk, dv))
+    return cache["scale"] * dq, cache["scale"] * dk, dv
+
+
+def _tiles(i, cache):
+    """For the queries of slice i: each m and slice j of keys of which they see any, and the scores."""
+    xp, q_i, k, mask = namespace(cache["q"]), cache["q"][..., i, :], cache["k"], cache["mask"]
+    for m, j in enumerate(cache["columns"]):
+        diagonal = i.start - j.start if cache["causal"] else j.stop  # with `stop`, everything is seen
+        seen = like(np.tri(i.stop - i.start, j.stop - j.start, diagonal, dtype=bool), q_i)
+        seen = seen if mask is None else seen & mask[..., i, j]
+        if xp.any(seen):
+            yield m, j, xp.where(seen, cache["scale"] * (q_i @ k[..., j, :].mT), -np.inf)  # (..., t, b)
