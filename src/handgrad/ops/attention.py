@@ -16,6 +16,7 @@ from math import inf
 
 from ..algebra import namespace, root
 from .dropout import dropout, dropout_backward
+from .masks import whole_mask
 from .softmax import softmax, softmax_backward
 
 
@@ -24,14 +25,14 @@ def attention(q, k, v, mask=None, scale=None, keep=None, p=0.0):
 
     mask: Boolean, broadcast to (..., T, S), true where the query may attend; None for everywhere.
     scale: 1/√K if None. keep (..., T, S), p: dropout of the weights. The weights are cache["a"].
-    Raises ValueError if the widths, the lengths or the mask do not fit.
+    Raises ValueError if widths, lengths or mask do not fit, TypeError if the mask is not Boolean.
     """
-    _check_shapes(q, k, v, mask)
+    check_lengths(q, k, v)
     xp = namespace(q)
     scale = 1 / root(q.shape[-1], q) if scale is None else scale
     s = scale * (q @ k.mT)  # (..., T, S)
     if mask is not None:
-        s = xp.where(xp.asarray(mask), s, -inf)
+        s = xp.where(whole_mask(mask, q, k), s, -inf)
     a, normalised = softmax(s)  # (..., T, S)
     kept, dropped = dropout(a, keep, p)
     cache = {"q": q, "k": k, "v": v, "scale": scale, "a": a, "kept": kept}
@@ -48,16 +49,9 @@ def attention_backward(dy, cache):
     return dq, dk, dv
 
 
-def _check_shapes(q, k, v, mask):
-    (T, K), S = q.shape[-2:], k.shape[-2]
-    if k.shape[-1] != K:
-        raise ValueError(f"k: expected width {K} as q has, got shape {tuple(k.shape)}")
-    if v.shape[-2] != S:
-        raise ValueError(f"v: expected {S} positions as k has, got shape {tuple(v.shape)}")
-    if mask is None:
-        return
-    if "bool" not in str(mask.dtype):
-        raise TypeError(f"mask: expected Booleans, got {mask.dtype}")
-    if mask.ndim > q.ndim or any(m not in (1, n) for m, n in zip(mask.shape[-2:], (T, S), strict=True)):
-        expected = (*tuple(q.shape[:-1]), S)
-        raise ValueError(f"mask: expected a shape that broadcasts to {expected}, got {tuple(mask.shape)}")
+def check_lengths(q, k, v):
+    """Raise ValueError unless queries and keys have one width, and keys and values one length."""
+    if k.shape[-1] != q.shape[-1]:
+        raise ValueError(f"k: expected width {q.shape[-1]} as q has, got shape {tuple(k.shape)}")
+    if v.shape[-2] != k.shape[-2]:
+        raise ValueError(f"v: expected {k.shape[-2]} positions as k has, got shape {tuple(v.shape)}")

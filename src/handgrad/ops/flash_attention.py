@@ -13,6 +13,7 @@ Dao et al. (2022), algorithm 1 and appendix B; the running sum is Milakov and Gi
 import numpy as np
 
 from ..algebra import like, namespace, root
+from .attention import check_lengths
 from .masks import whole_mask
 
 
@@ -24,10 +25,7 @@ def flash_attention(q, k, v, mask=None, scale=None, causal=False, block=128):
     Raises ValueError if widths, lengths, mask or block do not fit, TypeError if the mask is not Boolean.
     """
     xp, T, S = namespace(q), q.shape[-2], k.shape[-2]
-    if k.shape[-1] != q.shape[-1]:
-        raise ValueError(f"k: expected width {q.shape[-1]} as q has, got shape {tuple(k.shape)}")
-    if v.shape[-2] != S:
-        raise ValueError(f"v: expected {S} positions as k has, got shape {tuple(v.shape)}")
+    check_lengths(q, k, v)
     if block < 1:
         raise ValueError(f"block: expected at least 1, got {block}")
     mask = None if mask is None else whole_mask(mask, q, k)  # (..., T, S), a view
