@@ -29,7 +29,7 @@ CONFIGS |= {
     "three tables": plain("encoder-decoder", "post", shared=False, tied=False, head_bias=True),
     "one table, another head": plain("encoder-decoder", "output", tied=False, scale_embedding=True),
     "learned positions": plain("encoder-decoder", "pre", positions="learned", T_max=90, embedding_norm=True),
-    "rotary": plain("encoder-decoder", "pre", positions="rotary", activation="silu"),
+    "rotary": plain("encoder-decoder", "pre", positions="rotary", activation="gelu"),
     "rms_norm": plain("encoder", "post", normalization="rms_norm", activation="gelu", final_norm=True),
     "transformed head": plain("decoder", "pre", head_transform=True, tied=False, activation="gelu_tanh"),
     "no biases": plain("decoder", "output", attention_biases=False, feed_forward_biases=False),
@@ -306,16 +306,16 @@ def slope_of_relu(f):
 
 
 def scale_forgotten(f):
-    return lambda dy, x, cache, out: f(dy, x, cache | {"scale": 1.0}, out)
+    return lambda dy, x, cache, out: f(dy, x, cache | {"scales": np.ones_like(cache["scales"])}, out)
 
 
 def memory_overwritten(f):
     """Each block overwrites what the later ones gave to the memory."""
 
-    def wrong(dy, x, memory, cache, dmemory, arena):
+    def wrong(dy, h, memory, dmemory, cache, arena):
         if dmemory is not None:
             dmemory[...] = 0
-        return f(dy, x, memory, cache, dmemory, arena)
+        return f(dy, h, memory, dmemory, cache, arena)
 
     return wrong
 
@@ -380,7 +380,7 @@ def test_bad_input_is_refused_as_the_model_refuses_it():
         assert str(got.value) == str(wanted.value)
 
 
-@pytest.mark.parametrize("changes", [{"H_kv": 1}, {"activation": "swiglu"}])
+@pytest.mark.parametrize("changes", [{"H_kv": 1}, {"activation": "swiglu"}, {"activation": "silu"}])
 def test_what_is_left_to_the_model_is_refused_by_name(changes):
     params, config, batch = problem("decoder, pre")
     (field,) = changes

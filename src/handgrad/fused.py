@@ -14,17 +14,20 @@ The formulas are those of `ops`; each function here names its own and says what 
 
 The last one wants matrix products that use one thread each: set OMP_NUM_THREADS=1 before NumPy is imported.
 
-A backward here uses up its cache and the dy that it is given. Grouped queries and the gated feed-forward
-layer are left to `model`.
+A backward here uses up its cache and the dy that it is given. Grouped queries, silu and the gated
+feed-forward layer are left to `model`.
 """
 
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import optree
 from scipy.special import erf
 
+from .config import Config
 from .model import check_batch
 from .ops import rotary, rotary_angles, rotary_backward, sinusoidal
 
@@ -95,15 +98,6 @@ def column_sum(x):
     return np.ones(len(x), x.dtype) @ x
 
 
-def row_maximum(x, scratch):
-    """x (n, S) -> (n, 1). Halves are compared element by element, which is quicker than along short rows."""
-    width = x.shape[1]
-    while width > 8 and width % 2 == 0:
-        width //= 2
-        x = np.maximum(x[:, :width], x[:, width:], out=scratch[:, :width])
-    return np.max(x, axis=1, keepdims=True)
-
-
 def drop(x, mask, p):
     """ops.dropout, and its backward, in place."""
     if mask is not None:
@@ -152,7 +146,7 @@ def embed(tokens, segments, tables, norm, config, keep, arena):
     cache = {"tokens": tokens, "segments": segments, "tables": tables, "config": config, "normed": None}
     if norm:
         x, cache["normed"] = normalize(x, norm, config.eps, arena, out=x)
-    cache["mask"] = keep(x.shape) if keep and "embedding" in config.dropout_sites else None
+    cache["mask"] = keep("embedding", x.shape)
     return drop(x, cache["mask"], config.p), cache
 
 
@@ -255,43 +249,42 @@ def project(x, params, names, scale, arena):
 
     The scale of the scores is multiplied into W_Q and b_Q, so that the scores need none.
     """
-    weights, D = [params[f"W_{name}"] for name in names], x.shape[-1]
-    W = np.concatenate(weights, axis=1, out=arena.empty((D, D * len(names)), x.dtype))
-    b = np.concatenate([params[f"b_{name}"] for name in names]) if "b_Q" in params else None
+    D, scales = x.shape[-1], np.ones(len(names) * x.shape[-1], x.dtype)
     if "Q" in names:
-        W[:, :D] *= scale
-        if b is not None:
-            b[:D] *= scale
-    y = linear(x, W, b, arena.empty((*x.shape[:2], W.shape[1]), x.dtype))
-    return y, {"W": W, "b": b, "names": names, "scale": scale}
+        scales[:D] = scale
+    weights = [params[f"W_{name}"] for name in names]
+    W, b = np.concatenate(weights, axis=1, out=arena.empty((D, len(scales)), x.dtype)), None
+    W *= scales
+    if "b_Q" in params:
+        b = np.concatenate([params[f"b_{name}"] for name in names]) * scales
+    y = linear(x, W, b, arena.empty((*x.shape[:2], len(scales)), x.dtype))
+    return y, {"W": W, "b": b, "names": names, "scales": scales}
 
 
 def project_backward(dy, x, cache, out):
     """dy (b, T, n D) -> dx (b, T, D), written to out, dparams."""
-    names, D = cache["names"], x.shape[-1]
+    names, scales = cache["names"], cache["scales"]
     dx, dW, db = linear_backward(dy, x, cache["W"], cache["b"], out)
-    if "Q" in names:
-        dW[:, :D] *= cache["scale"]
-    grads = {f"W_{name}": dW[:, i * D : (i + 1) * D].copy() for i, name in enumerate(names)}
+    grads = dict(zip([f"W_{name}" for name in names], np.split(dW * scales, len(names), axis=1)))
     if db is not None:
-        if "Q" in names:
-            db[:D] *= cache["scale"]
-        grads |= {f"b_{name}": db[i * D : (i + 1) * D].copy() for i, name in enumerate(names)}
-    return dx, grads
+        grads |= zip([f"b_{name}" for name in names], np.split(db * scales, len(names)))
+    return dx, {name: gradient.copy() for name, gradient in grads.items()}  # each in memory of its own
 
 
-def exponentials(s, totals, arena):
-    """The numerators of ops.softmax, in place; row sums to totals (..., 1), 1 for a row of −∞."""
+def exponentials(s, totals):
+    """The numerators of ops.softmax, in place; row sums to totals (..., 1), 1 for a row of −∞.
+
+    The row maxima are those of runs in one long row: numpy.max is slow along many short ones.
+    """
     S = s.shape[-1]
-    rows_s, rows_t, ones = s.reshape(-1, S), totals.reshape(-1, 1), np.ones((S, 1), s.dtype)
-    used, scratch = arena.used, arena.empty((min(len(rows_s), BLOCK // S + 1), S), s.dtype)
-    for rows in blocks(len(rows_s), S):
-        e = rows_s[rows]
-        e -= np.maximum(row_maximum(e, scratch[: len(e)]), np.finfo(s.dtype).min)  # −∞ − −∞ is no number
+    ones, lowest = np.ones((S, 1), s.dtype), np.finfo(s.dtype).min
+    for rows in blocks(s.size // S, S):
+        e = flat(s)[rows]  # (block, S)
+        top = np.maximum.reduceat(e.reshape(-1), np.arange(0, e.size, S))[:, None]
+        e -= np.maximum(top, lowest)  # −∞ − −∞ is no number
         np.exp(e, out=e)
-        np.matmul(e, ones, out=rows_t[rows])
+        np.matmul(e, ones, out=flat(totals)[rows])
     np.copyto(totals, 1, where=totals == 0)
-    arena.used = used
 
 
 def attention(q, k, v, causal, seen, mask, p, arena):
@@ -317,7 +310,7 @@ def attention(q, k, v, causal, seen, mask, p, arena):
         if hidden is not None:
             e += hidden[..., :end]
         inverse = arena.empty((b, H, length, 1), q.dtype)
-        exponentials(e, inverse, arena)
+        exponentials(e, inverse)
         np.reciprocal(inverse, out=inverse)
         kept, used = e, arena.used
         if mask is not None:
@@ -359,49 +352,47 @@ def attention_backward(do, cache, dq, dk, dv, arena):
         arena.used = used
 
 
-def multi_head(x, memory, params, config, causal, seen, angles, mask, out, arena):
-    """x (b, T, D) -> cache; y (b, T, D) is written to out. memory (b, S, D); None: x itself."""
-    K, scale, cache = config.K, 1 / math.sqrt(config.K), {"params": params, "turned": None}
-    if memory is None:
-        qkv, cache["qkv"] = project(x, params, "QKV", scale, arena)  # (b, T, 3 D)
-        q, k, v = (heads(part, K) for part in np.split(qkv, 3, axis=-1))
-    else:
-        of_x, cache["q"] = project(x, params, "Q", scale, arena)  # (b, T, D)
-        kv, cache["kv"] = project(memory, params, "KV", scale, arena)  # (b, S, 2 D)
-        q, k, v = heads(of_x, K), *(heads(part, K) for part in np.split(kv, 2, axis=-1))
+def multi_head(h, memory, params, causal, seen, angles, mask, out, step):
+    """h (b, T, D) -> cache; y (b, T, D) is written to out. memory (b, S, D); None: h itself."""
+    config, K, cache, views = step.config, step.config.K, {"params": params, "turned": None}, []
+    uses = [(h, "QKV")] if memory is None else [(h, "Q"), (memory, "KV")]
+    cache["projected"] = []
+    for x, names in uses:
+        y, projected = project(x, params, names, 1 / math.sqrt(K), step.arena)
+        cache["projected"].append(projected)
+        views += [heads(part, K) for part in np.split(y, len(names), axis=-1)]
+    q, k, v = views  # (b, H, T, K), (b, H, S, K) twice
     if angles is not None:
         (q[...], turned_q), (k[...], turned_k) = rotary(q, angles), rotary(k, angles)
         cache["turned"] = turned_q, turned_k
-    o, cache["attended"] = attention(q, k, v, causal, seen, mask, config.p, arena)
+    o, cache["attended"] = attention(q, k, v, causal, seen, mask, config.p, step.arena)
     linear(o, params["W_O"], params.get("b_O"), out)
     return cache
 
 
-def multi_head_backward(dy, x, memory, cache, dmemory, arena):
-    """dy, x (b, T, D) -> dx (b, T, D), dparams; what memory receives is added to dmemory."""
-    params, attended = cache["params"], cache["attended"]
-    K, o, (b, S) = attended["q"].shape[-1], attended["o"], (x if memory is None else memory).shape[:2]
+def multi_head_backward(dy, h, memory, dmemory, cache, arena):
+    """dy, h (b, T, D) -> dx (b, T, D), dparams; what the memory receives is added to dmemory."""
+    params, attended, views = cache["params"], cache["attended"], []
+    o, K = attended["o"], attended["q"].shape[-1]
     do = arena.empty(o.shape, o.dtype)
     do, dW_O, db_O = linear_backward(dy, o, params["W_O"], params.get("b_O"), do)
-    dx = arena.empty(x.shape, x.dtype)
-    if memory is None:
-        dqkv = arena.empty((*x.shape[:2], 3 * x.shape[2]), x.dtype)
-        dq, dk, dv = (heads(part, K) for part in np.split(dqkv, 3, axis=-1))
-    else:
-        dof_x, dkv = arena.empty(x.shape, x.dtype), arena.empty((b, S, 2 * x.shape[2]), x.dtype)
-        dq, dk, dv = heads(dof_x, K), *(heads(part, K) for part in np.split(dkv, 2, axis=-1))
+    uses = list(zip([h] if memory is None else [h, memory], cache["projected"]))
+    dys = [arena.empty((*x.shape[:2], len(projected["scales"])), x.dtype) for x, projected in uses]
+    for y, (_, projected) in zip(dys, uses):
+        views += [heads(part, K) for part in np.split(y, len(projected["names"]), axis=-1)]
+    dq, dk, dv = views
     attention_backward(do, attended, dq, dk, dv, arena)
     if cache["turned"]:
         turned_q, turned_k = cache["turned"]
         dq[...], dk[...] = rotary_backward(dq, turned_q), rotary_backward(dk, turned_k)
-    if memory is None:
-        dx, dparams = project_backward(dqkv, x, cache["qkv"], dx)
-    else:
-        dx, dparams = project_backward(dof_x, x, cache["q"], dx)
-        of_memory, of_kv = project_backward(dkv, memory, cache["kv"], arena.empty(memory.shape, memory.dtype))
-        dmemory += of_memory  # every block uses the memory
-        dparams |= of_kv
-    return dx, dparams | present(W_O=dW_O, b_O=db_O)
+    dparams, dxs = present(W_O=dW_O, b_O=db_O), []
+    for y, (x, projected) in zip(dys, uses):
+        dx, of_these = project_backward(y, x, projected, arena.empty(x.shape, x.dtype))
+        dxs.append(dx)
+        dparams |= of_these
+    if memory is not None:
+        dmemory += dxs[1]  # every block uses the memory
+    return dxs[0], dparams
 
 
 # Feed-forward: ops.feed_forward and ops.activations
@@ -448,20 +439,7 @@ def gelu_tanh(x, slope, scratch):
     slope += 1
 
 
-def silu(x, slope, scratch):
-    """The logistic function stands in scratch."""
-    np.multiply(x, 0.5, out=scratch)
-    np.tanh(scratch, out=scratch)
-    scratch += 1
-    scratch *= 0.5
-    np.subtract(1, scratch, out=slope)
-    slope *= x
-    slope += 1
-    slope *= scratch
-    x *= scratch
-
-
-ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu}
+ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh}
 
 
 def dense_active(x, W, b, activation, mask, p, arena):
@@ -500,96 +478,80 @@ def feed_forward_backward(dy, x, cache, arena):
 # Blocks: blocks.sublayer, blocks.encoder_block and blocks.decoder_block
 
 
-def masked(site, shape, config, keep):
-    """The dropout mask of a site, or None. Sites ask in the order of the data, as those of `blocks` do."""
-    return keep(shape) if keep and site in config.dropout_sites else None
+@dataclass
+class Step:
+    """What all blocks of a stack are told."""
+
+    config: Config
+    keep: Callable  # keep(site, shape): the mask of a dropout site, or None; asked in the order of `blocks`
+    arena: Arena
+    causal: bool
+    seen: np.ndarray | None  # (b, 1, 1, T), false at padding
+    memory: np.ndarray | None = None  # (b, S, D)
+    memory_seen: np.ndarray | None = None  # (b, 1, 1, S)
+    dmemory: np.ndarray | None = None  # (b, S, D), the sum of what the blocks give
+    buffers: tuple = ()  # two arrays (b, T, D), for what goes into a sub-layer and what comes out
 
 
-def sublayer(x, f, params, config, keep, arena, buffers):
-    """x (b, T, D) -> y (b, T, D), cache. f(h, out) -> cache writes f(h) to out; buffers: two arrays like x.
+def inside(name, h, params, out, step):
+    """What a sub-layer computes of h (b, T, D): written to out. Returns its cache."""
+    config, keep, (b, T, _) = step.config, step.keep, h.shape
+    if name == "feed_forward":
+        mask = keep("hidden", (b, T, config.F))
+        return feed_forward(h, params, config.activation, mask, config.p, out, step.arena)
+    if name == "cross_attention":
+        mask = keep("attention", (b, config.H, T, step.memory.shape[1]))
+        return multi_head(h, step.memory, params, False, step.memory_seen, None, mask, out, step)
+    rotates = config.positions == "rotary"
+    angles = rotary_angles(T, config.K, config.rotary_base) if rotates else None  # (T, K/2)
+    mask = keep("attention", (b, config.H, T, T))
+    return multi_head(h, None, params, step.causal, step.seen, angles, mask, out, step)
 
-    With the norm in front, y takes the place of x.
-    """
-    before, after = buffers
-    h, cache = x, {"x": x, "config": config}
+
+def inside_backward(name, dy, h, cache, step):
+    """dy, h (b, T, D) -> dx (b, T, D), dparams."""
+    if name == "feed_forward":
+        return feed_forward_backward(dy, h, cache, step.arena)
+    memory, dmemory = (step.memory, step.dmemory) if name == "cross_attention" else (None, None)
+    return multi_head_backward(dy, h, memory, dmemory, cache, step.arena)
+
+
+def sublayer(x, name, params, step):
+    """x (b, T, D) -> y (b, T, D), cache. With the norm in front, y takes the place of x."""
+    config, arena, (before, after) = step.config, step.arena, step.buffers
+    h, cache, norm = x, {"name": name, "x": x}, params[f"{name}_norm"]
     if config.norm == "pre":
-        h, cache["pre"] = normalize(x, params, config.eps, arena, out=before)
-    cache["f"] = f(h, after)
-    cache["mask"] = masked("sublayer", x.shape, config, keep)
+        h, cache["pre"] = normalize(x, norm, config.eps, arena, out=before)
+    cache["f"] = inside(name, h, params[name], after, step)
+    cache["mask"] = step.keep("sublayer", x.shape)
     drop(after, cache["mask"], config.p)
     if config.norm == "pre":
         x += after
         return x, cache
-    y = arena.empty(x.shape, x.dtype)
+    if config.norm == "post":
+        after += x
+    y, cache[config.norm] = normalize(after, norm, config.eps, arena, out=arena.empty(x.shape, x.dtype))
     if config.norm == "output":
-        y, cache["output"] = normalize(after, params, config.eps, arena, out=y)
         y += x
-        return y, cache
-    after += x
-    y, cache["post"] = normalize(after, params, config.eps, arena, out=y)
     return y, cache
 
 
-def sublayer_backward(dy, cache, f_backward, arena):
-    """dy (b, T, D) -> dx (b, T, D) in its place, dparams of the norm, dparams of f."""
-    used, config = arena.used, cache["config"]
+def sublayer_backward(dy, cache, step):
+    """dy (b, T, D) -> dx (b, T, D) in its place, dparams of the norm and of f."""
+    arena, config, name, used = step.arena, step.config, cache["name"], step.arena.used
     if config.norm == "post":
         dy, dnorm = normalize_backward(dy, cache["post"], arena)
     h, dh = cache["x"], _copy(dy, arena)
     if config.norm == "output":
         dh, dnorm = normalize_backward(dh, cache["output"], arena)
     if config.norm == "pre":
-        h = normalized(cache["pre"], arena.empty(dy.shape, dy.dtype))
-    dh, dparams = f_backward(drop(dh, cache["mask"], config.p), h, cache["f"], arena)
+        h = normalized(cache["pre"], step.buffers[0])
+    dh, dparams = inside_backward(name, drop(dh, cache["mask"], config.p), h, cache["f"], step)
     if config.norm == "pre":
         dh, dnorm = normalize_backward(dh, cache["pre"], arena)
     dy += dh  # x is used twice: by f, and by the connection around f
     arena.used = used
-    return dy, dnorm, dparams
-
-
-def block(x, params, config, causal, seen, memory, memory_seen, keep, arena, buffers):
-    """x (b, T, D) -> y (b, T, D), cache: an encoder block, or a decoder block if there is a memory."""
-    b, T, _ = x.shape
-    angles = rotary_angles(T, config.K, config.rotary_base) if config.positions == "rotary" else None
-    caches = {}
-
-    def self_attention(h, out):
-        mask = masked("attention", (b, config.H, T, T), config, keep)
-        return multi_head(h, None, params["self_attention"], config, causal, seen, angles, mask, out, arena)
-
-    def cross_attention(h, out):
-        mask = masked("attention", (b, config.H, T, memory.shape[1]), config, keep)
-        of = params["cross_attention"]
-        return multi_head(h, memory, of, config, False, memory_seen, None, mask, out, arena)
-
-    def transform(h, out):
-        mask = masked("hidden", (b, T, config.F), config, keep)
-        return feed_forward(h, params["feed_forward"], config.activation, mask, config.p, out, arena)
-
-    parts = {"self_attention": self_attention, "cross_attention": cross_attention, "feed_forward": transform}
-    for name, f in parts.items():
-        if name in params:
-            norm = params[f"{name}_norm"]
-            x, caches[name] = sublayer(x, f, norm, config, keep, arena, buffers)
-    return x, caches
-
-
-def block_backward(dx, caches, memory, dmemory, arena):
-    """dx (b, T, D) -> dx (b, T, D) in its place, dparams; what the memory receives is added to dmemory."""
-    grads = {}
-
-    def cross_attend_backward(dy, h, cache, arena):
-        return multi_head_backward(dy, h, memory, cache, dmemory, arena)
-
-    def self_attend_backward(dy, h, cache, arena):
-        return multi_head_backward(dy, h, None, cache, None, arena)
-
-    backwards = {"self_attention": self_attend_backward, "cross_attention": cross_attend_backward}
-    backwards["feed_forward"] = feed_forward_backward
-    for name, cache in reversed(caches.items()):
-        dx, grads[f"{name}_norm"], grads[name] = sublayer_backward(dx, cache, backwards[name], arena)
-    return dx, grads
+    return dy, {name: dparams, f"{name}_norm": dnorm}
 
 
 # The model: model.encode and model.decode in one, model.head with the loss, and the step
@@ -602,61 +564,59 @@ def stack(name, tokens, params, config, keep, arena, segments=None, memory=None,
     norm = params.get(f"{source}embedding_norm")
     x, embedded = embed(tokens, segments, tables, norm, config, keep, arena)
     seen = None if config.pad is None else (tokens != config.pad)[:, None, None, :]  # (b, 1, 1, T)
-    buffers = [arena.empty(x.shape, x.dtype) for _ in range(2)]
-    caches, normed = [], None
-    for of_block in params[name]:
-        causal = name == "decoder"
-        x, cache = block(x, of_block, config, causal, seen, memory, memory_seen, keep, arena, buffers)
-        caches.append(cache)
+    step = Step(config, keep, arena, name == "decoder", seen, memory, memory_seen)
+    step.buffers = arena.empty(x.shape, x.dtype), arena.empty(x.shape, x.dtype)
+    cache = {"name": name, "source": source, "embedded": embedded, "step": step, "blocks": [], "normed": None}
+    for block in params[name]:
+        cache["blocks"].append([])
+        for part in ("self_attention", "cross_attention", "feed_forward"):
+            if part in block:
+                x, of_part = sublayer(x, part, block, step)
+                cache["blocks"][-1].append(of_part)
     if config.final_norm:
-        x, normed = normalize(x, params[f"{name}_norm"], config.eps, arena, out=x)
-    cache = {"name": name, "source": source, "embedded": embedded, "blocks": caches, "normed": normed}
-    return x, cache | {"memory": memory}
+        x, cache["normed"] = normalize(x, params[f"{name}_norm"], config.eps, arena, out=x)
+    return x, cache
 
 
-def stack_backward(dx, cache, arena):
+def stack_backward(dx, cache):
     """dx (b, T, D) -> dmemory (b, S, D) or None, grads."""
-    grads, name, source, memory = {}, cache["name"], cache["source"], cache["memory"]
-    dmemory = None
-    if memory is not None:
-        dmemory = arena.empty(memory.shape, memory.dtype)
-        dmemory[...] = 0
+    grads, name, source, step = {}, cache["name"], cache["source"], cache["step"]
+    if step.memory is not None:
+        step.dmemory = step.arena.empty(step.memory.shape, step.memory.dtype)
+        step.dmemory[...] = 0
     if cache["normed"]:
-        dx, grads[f"{name}_norm"] = normalize_backward(dx, cache["normed"], arena)
-    grads[name] = [None] * len(cache["blocks"])
-    for n, of_block in reversed(list(enumerate(cache["blocks"]))):
-        dx, grads[name][n] = block_backward(dx, of_block, memory, dmemory, arena)
-    dtables, dnorm = embed_backward(dx, cache["embedded"], arena)
-    grads |= {f"{source}embedding": dtables, f"{source}embedding_norm": dnorm}
-    return dmemory, grads
+        dx, grads[f"{name}_norm"] = normalize_backward(dx, cache["normed"], step.arena)
+    grads[name] = [{} for _ in cache["blocks"]]
+    for block, of_block in reversed(list(zip(cache["blocks"], grads[name]))):
+        for of_part in reversed(block):
+            dx, dparams = sublayer_backward(dx, of_part, step)
+            of_block |= dparams
+    tables = embed_backward(dx, cache["embedded"], step.arena)
+    grads[f"{source}embedding"], grads[f"{source}embedding_norm"] = tables
+    return step.dmemory, grads
 
 
 def head_and_loss(x, targets, count, params, config, label_smoothing, arena):
     """model.head, ops.cross_entropy and both backwards. x (b, T, D), targets (b, T), of count in the batch.
 
-    Returns the sum of the losses over count, dx (b, T, D), and the gradients of the head and its table.
+    Returns the sum of the losses over count, dx (b, T, D), dE (V, D) or None, the gradients of the head.
     """
-    own, E, grads = params.get("head", {}), params["embedding"]["E"], {"embedding": {}}
-    h = x
+    own, grads, h = params.get("head", {}), {}, x
     if config.head_transform:
         W, b = own["W_transform"], own["b_transform"]
-        a, slope = dense_active(x, W, b, config.activation, None, 0, arena)
-        out = arena.empty(a.shape, a.dtype)
-        h, normed = normalize(a, params["head_norm"], config.eps, arena, out=out)
-    W, b = E.T if config.tied else own["W_out"], own.get("b_out")
-    z = linear(h, W, b, arena.empty((*x.shape[:2], config.V), x.dtype))
+        h, slope = dense_active(x, W, b, config.activation, None, 0, arena)
+        h, normed = normalize(h, params["head_norm"], config.eps, arena, out=h)
+    W = params["embedding"]["E"].T if config.tied else own["W_out"]
+    z = linear(h, W, own.get("b_out"), arena.empty((*x.shape[:2], config.V), x.dtype))
     loss = cross_entropy(flat(z), targets.reshape(-1), count, config, label_smoothing)  # z is now dz
-    dx, dW, db = linear_backward(z, h, W, b, arena.empty(x.shape, x.dtype))
-    of_head = present(W_out=None if config.tied else dW, b_out=db)
-    if config.tied:
-        grads["embedding"]["E"] = dW.T
+    dx, dW, db = linear_backward(z, h, W, own.get("b_out"), arena.empty(x.shape, x.dtype))
+    grads["head"] = present(W_out=None if config.tied else dW, b_out=db)
     if config.head_transform:
         dx, grads["head_norm"] = normalize_backward(dx, normed, arena)
         slope *= dx
-        dx, of_head["W_transform"], of_head["b_transform"] = linear_backward(
-            slope, x, own["W_transform"], own["b_transform"], dx
-        )
-    return loss, dx, grads | {"head": of_head}
+        dx, dW_t, db_t = linear_backward(slope, x, own["W_transform"], own["b_transform"], dx)
+        grads["head"] |= {"W_transform": dW_t, "b_transform": db_t}
+    return loss, dx, dW.T if config.tied else None, grads
 
 
 def cross_entropy(z, targets, count, config, label_smoothing):
@@ -667,82 +627,57 @@ def cross_entropy(z, targets, count, config, label_smoothing):
         s, weight = z[rows], counted[rows, None].astype(z.dtype) / count  # (block, V), (block, 1)
         at = np.arange(len(s)), np.where(counted[rows], targets[rows], 0)
         s -= np.max(s, axis=1, keepdims=True)
-        wanted = (1 - label_smoothing) * s[at][:, None]
-        if label_smoothing:
-            wanted += smooth * (s @ ones)
+        wanted = (1 - label_smoothing) * s[at][:, None] + smooth * (s @ ones)
         np.exp(s, out=s)
         total = s @ ones
         loss += float(np.vdot(weight, np.log(total) - wanted))
         s *= weight / total
-        if label_smoothing:
-            s -= smooth * weight
+        s -= smooth * weight
         s[at] -= (1 - label_smoothing) * weight[:, 0]
     return loss
-
-
-def ignored(config):
-    """The target that does not count."""
-    return -100 if config.pad is None else config.pad
-
-
-def add(total, grads):
-    """Two gradients of one parameter, or two trees of them, into the first; what is in one only is taken."""
-    for name, gradient in grads.items():
-        if name not in total:
-            total[name] = gradient
-        elif isinstance(gradient, dict):
-            add(total[name], gradient)
-        else:
-            total[name] += gradient
-    return total
 
 
 def part(job, arena):
     """Loss and gradients of the sequences of one worker."""
     params, config, batch, count, label_smoothing, keep = job
     arena.reset()
-    x = encoded = decoded = None
+    encoded = decoded = None
     if config.kind == "encoder-decoder":
         memory, encoded = stack("encoder", batch["source"], params, config, keep, arena)
-        seen = None if config.pad is None else (batch["source"] != config.pad)[:, None, None, :]
-        target = batch["target_in"]
-        x, decoded = stack("decoder", target, params, config, keep, arena, None, memory, seen)
+        seen = encoded["step"].seen
+        x, decoded = stack("decoder", batch["target_in"], params, config, keep, arena, None, memory, seen)
     elif config.kind == "decoder":
         x, decoded = stack("decoder", batch["tokens"], params, config, keep, arena)
     else:
         x, encoded = stack("encoder", batch["tokens"], params, config, keep, arena, batch.get("segments"))
-    loss, dx, of_head = head_and_loss(x, batch["target_out"], count, params, config, label_smoothing, arena)
-    grads = {}
-    if decoded:
-        dx, grads = stack_backward(dx, decoded, arena)  # dx is now the gradient of the memory
-    if encoded:
-        grads |= stack_backward(dx, encoded, arena)[1]
+    targets = batch["target_out"]
+    loss, dx, dE, grads = head_and_loss(x, targets, count, params, config, label_smoothing, arena)
+    for cache in filter(None, (decoded, encoded)):
+        dx, of_stack = stack_backward(dx, cache)  # after the decoder, dx is the gradient of the memory
+        grads |= of_stack
     if config.kind == "encoder-decoder" and config.shared:
-        # one table is used by source and target
-        grads["embedding"]["E"] += grads["source_embedding"].pop("E")
-    add(grads, of_head)  # a tied table is used again, as the head
+        grads["embedding"]["E"] += grads["source_embedding"].pop("E")  # used by source and target
+    if config.tied:
+        grads["embedding"]["E"] += dE  # the table is used again, as the head
     return loss, {name: gradients for name, gradients in grads.items() if gradients}
 
 
 def drawn(batch, config, keep):
     """All the masks of a step, asked of `keep` in the order of `model`; the workers share them."""
-    width = config.D
-    stacks = {"source": False, "target_in": True, "tokens": False}
-    shapes = []
-    for name, crossed in stacks.items():
+    masks, D, H = [], config.D, config.H
+    for name in ("source", "target_in", "tokens"):
         if name in batch:
-            (B, T), H = batch[name].shape, config.H
-            shapes.append(("embedding", (B, T, width)))
-            one = [("attention", (B, H, T, T)), ("sublayer", (B, T, width))]
-            if crossed:
-                one += [("attention", (B, H, T, batch["source"].shape[1])), ("sublayer", (B, T, width))]
-            shapes += config.N * [*one, ("hidden", (B, T, config.F)), ("sublayer", (B, T, width))]
-    masks = []
-    for site, shape in shapes:
-        if site in config.dropout_sites:
-            masks.append(keep(shape))
-            if tuple(masks[-1].shape) != shape:
-                raise ValueError(f"keep: expected the shape of x {shape}, got {tuple(masks[-1].shape)}")
+            B, T = batch[name].shape
+            sites = [("attention", (B, H, T, T)), ("sublayer", (B, T, D))]
+            if name == "target_in":
+                sites += [("attention", (B, H, T, batch["source"].shape[1])), ("sublayer", (B, T, D))]
+            sites += [("hidden", (B, T, config.F)), ("sublayer", (B, T, D))]
+            for site, shape in [("embedding", (B, T, D)), *sites * config.N]:
+                if site in config.dropout_sites:
+                    masks.append(keep(shape))
+                    if tuple(masks[-1].shape) != shape:
+                        got = tuple(masks[-1].shape)
+                        raise ValueError(f"keep: expected the shape of x {shape}, got {got}")
     return masks
 
 
@@ -753,21 +688,25 @@ def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, wo
     it: the next call leaves them as they are. keep is asked as `model` asks it, for the whole batch.
 
     Raises TypeError or ValueError as `model` does; NotImplementedError, with the field's name, for grouped
-    queries and the gated feed-forward layer.
+    queries, "silu" and "swiglu".
     """
-    refuse(config)
+    if config.H_kv not in (None, config.H):
+        raise NotImplementedError(f"H_kv: expected None or H = {config.H}, got {config.H_kv}; use model")
+    if config.activation not in ACTIVATIONS:
+        expected = f"one of {tuple(ACTIVATIONS)}"
+        raise NotImplementedError(f"activation: expected {expected}, got {config.activation!r}; use model")
     check_batch(config, batch)
-    count = counted(config, batch, label_smoothing)
-    masks = drawn(batch, config, keep) if keep else None
-    workspace = workspace or Workspace()
-    B = batch["target_out"].shape[0]
+    count = how_many(config, batch, label_smoothing)
+    masks = drawn(batch, config, keep) if keep else []
+    workspace, jobs, B = workspace or Workspace(), [], len(batch["target_out"])
     edges = np.linspace(0, B, min(B, len(workspace.arenas)) + 1).astype(int)
-    jobs = []
     for rows in map(slice, edges[:-1], edges[1:]):
-        own = {name: np.ascontiguousarray(array[rows]) for name, array in batch.items()}
-        mine = None if masks is None else iter([mask[rows] for mask in masks])
-        next_mask = None if masks is None else (lambda shape, mine=mine: next(mine))
-        jobs.append((params, config, own, count, label_smoothing, next_mask))
+
+        def own_keep(site, shape, own=iter([mask[rows] for mask in masks])):  # noqa: B008
+            return next(own) if keep and site in config.dropout_sites else None
+
+        own_batch = {name: np.ascontiguousarray(array[rows]) for name, array in batch.items()}
+        jobs.append((params, config, own_batch, count, label_smoothing, own_keep))
     (loss, grads), *others = workspace.map(part, jobs)
     for other_loss, other in others:
         loss += other_loss
@@ -775,16 +714,12 @@ def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, wo
     return params["embedding"]["E"].dtype.type(loss), grads
 
 
-def refuse(config):
-    """Raise NotImplementedError, with the field's name, for what is left to `model`."""
-    if config.H_kv not in (None, config.H):
-        raise NotImplementedError(f"H_kv: expected None or H = {config.H}, got {config.H_kv}; use model")
-    if config.activation not in ACTIVATIONS:
-        expected = f"one of {tuple(ACTIVATIONS)}"
-        raise NotImplementedError(f"activation: expected {expected}, got {config.activation!r}; use model")
+def ignored(config):
+    """The target that does not count."""
+    return -100 if config.pad is None else config.pad
 
 
-def counted(config, batch, label_smoothing):
+def how_many(config, batch, label_smoothing):
     """How many targets count. Raises ValueError as model.loss_and_gradients and ops.cross_entropy do."""
     if "target_out" not in batch:
         raise ValueError(f'batch: expected the entry "target_out", got {sorted(batch)}')
