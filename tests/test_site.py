@@ -30,6 +30,9 @@ WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 # Serious findings of axe-core that are the theme's, not ours, each with its reason. None is left.
 FINDINGS_OF_THE_THEME = {}
 
+# Formulas that MathJax could not read, and commands that it did not know, which it prints in red.
+NOT_UNDERSTOOD = "mjx-merror, [data-mjx-error], mjx-mtext[style*='red']"
+
 # Texts that a reader would see with LaTeX or a role left in them.
 UNRENDERED = r"""() => {
     const left = /\\[a-zA-Z]{2,}|\$\$|\\\(|\{(eq|cite|ref|numref|math)[:\w]*\}/;
@@ -133,9 +136,20 @@ def test_mathematics_is_shown(visit):
     expected = visit.page.locator(".math").count()
     shown = visit.page.locator(".math mjx-container").count()
     assert bool(shown) == bool(expected) and shown >= expected
-    assert visit.page.locator("mjx-merror, [data-mjx-error]").count() == 0
+    assert visit.page.locator(NOT_UNDERSTOOD).count() == 0
     raw = visit.page.evaluate(UNRENDERED)
     assert raw == []
+
+
+@each_page
+def test_mathematics_is_shown_from_a_file(visit, browser):
+    page = browser.new_page()
+    page.goto(f"file://{SITE.resolve()}/{visit.path}", wait_until="load")
+    page.wait_for_function(
+        "document.querySelectorAll('.math mjx-container').length >= document.querySelectorAll('.math').length"
+    )
+    assert page.locator(NOT_UNDERSTOOD).count() == 0
+    page.close()
 
 
 @each_page
