@@ -14,8 +14,8 @@ The formulas are those of `ops`; each function here names its own and says what 
 
 The last one wants matrix products that use one thread each: set OMP_NUM_THREADS=1 before NumPy is imported.
 
-A backward here uses up its cache and the dy that it is given. Grouped queries, silu and the gated
-feed-forward layer are left to `model`.
+A backward here uses up its cache and the dy that it is given. What is left to `model` is
+refused: see HERE.
 """
 
 import math
@@ -29,7 +29,7 @@ from scipy.special import erf
 
 from .config import Config
 from .model import check_batch
-from .ops import rotary, rotary_angles, rotary_backward, sinusoidal
+from .ops import sinusoidal
 
 BLOCK = 32768  # numbers in a block of an element-wise chain
 QUERIES = 32  # queries in a block of attention
@@ -58,6 +58,10 @@ class Arena:
         if self.used > self.memory.size:
             return np.empty(shape, dtype)
         return self.memory[start : start + size].view(dtype).reshape(shape)
+
+    def like(self, x):
+        """An array of the shape and type of x."""
+        return self.empty(x.shape, x.dtype)
 
 
 class Workspace:
@@ -180,42 +184,38 @@ def scatter_add(index, values, rows):
     return total
 
 
-# Normalization: ops.layer_norm, and ops.rms_norm if there is no beta
+# Normalization: ops.layer_norm
 
 
 def normalize(x, params, eps, arena, out):
     """x (..., D) -> y (..., D), written to out (which may be x), cache. In cache blocks."""
-    gamma, beta = params["gamma"], params.get("beta")
-    x_hat, D = arena.empty(x.shape, x.dtype), x.shape[-1]
+    gamma, beta, x_hat, D = params["gamma"], params["beta"], arena.like(x), x.shape[-1]
     inverse_std = arena.empty((x.size // D, 1), x.dtype)
     mean = np.full((D, 1), 1 / D, x.dtype)
     for rows in blocks(len(inverse_std), D):
         source, hat, r = flat(x)[rows], flat(x_hat)[rows], inverse_std[rows]  # (block, D), and (block, 1)
-        if beta is not None:
-            source = np.subtract(source, np.matmul(source, mean, out=r), out=hat)
-        np.vecdot(source, source, out=r[:, 0])
+        np.subtract(source, np.matmul(source, mean, out=r), out=hat)
+        np.vecdot(hat, hat, out=r[:, 0])
         r *= 1 / D
         r += eps
         np.sqrt(r, out=r)
         np.reciprocal(r, out=r)
-        np.multiply(source, r, out=hat)
+        hat *= r
         y = np.multiply(hat, gamma, out=flat(out)[rows])
-        if beta is not None:
-            y += beta
+        y += beta
     return out, {"x_hat": x_hat, "inverse_std": inverse_std, "gamma": gamma, "beta": beta}
 
 
 def normalized(cache, out):
     """The output of `normalize` once more: γ ∘ x̂ + β costs less to compute than to keep."""
     np.multiply(cache["x_hat"], cache["gamma"], out=out)
-    if cache["beta"] is not None:
-        out += cache["beta"]
+    out += cache["beta"]
     return out
 
 
 def normalize_backward(dy, cache, arena):
     """dy (..., D) -> dx (..., D) in its place, dparams."""
-    x_hat, gamma, beta = flat(cache["x_hat"]), cache["gamma"], cache["beta"]
+    x_hat, gamma = flat(cache["x_hat"]), cache["gamma"]
     n, D = x_hat.shape
     used, scratch = arena.used, arena.empty((min(n, BLOCK // D + 1), D), dy.dtype)
     dgamma, dbeta = np.zeros_like(gamma), np.zeros_like(gamma)
@@ -228,12 +228,11 @@ def normalize_backward(dy, cache, arena):
         d *= gamma  # dx̂
         product *= gamma
         through_variance = product @ mean  # (block, 1)
-        if beta is not None:
-            d -= d @ mean
+        d -= d @ mean
         d -= np.multiply(hat, through_variance, out=product)
         d *= cache["inverse_std"][rows]
     arena.used = used
-    return dy, present(gamma=dgamma, beta=None if beta is None else dbeta)
+    return dy, {"gamma": dgamma, "beta": dbeta}
 
 
 # Attention: ops.multi_head and ops.attention
@@ -335,7 +334,7 @@ def attention_backward(do, cache, dq, dk, dv, arena):
     for number, (rows, end, e, inverse) in enumerate(reversed(cache["parts"])):
         used = arena.used
         dy = np.multiply(do[:, :, rows], inverse, out=arena.empty((*e.shape[:3], K), e.dtype))
-        ds = np.matmul(dy, v[:, :, :end].mT, out=arena.empty(e.shape, e.dtype))
+        ds = np.matmul(dy, v[:, :, :end].mT, out=arena.like(e))
         kept = e
         if mask is not None:
             drop(ds, mask[..., rows, :end], cache["p"])
@@ -352,20 +351,16 @@ def attention_backward(do, cache, dq, dk, dv, arena):
         arena.used = used
 
 
-def multi_head(h, memory, params, causal, seen, angles, mask, out, step):
+def multi_head(h, memory, params, causal, seen, mask, out, step):
     """h (b, T, D) -> cache; y (b, T, D) is written to out. memory (b, S, D); None: h itself."""
-    config, K, cache, views = step.config, step.config.K, {"params": params, "turned": None}, []
+    K, cache, views = step.config.K, {"params": params, "projected": []}, []
     uses = [(h, "QKV")] if memory is None else [(h, "Q"), (memory, "KV")]
-    cache["projected"] = []
     for x, names in uses:
         y, projected = project(x, params, names, 1 / math.sqrt(K), step.arena)
         cache["projected"].append(projected)
         views += [heads(part, K) for part in np.split(y, len(names), axis=-1)]
     q, k, v = views  # (b, H, T, K), (b, H, S, K) twice
-    if angles is not None:
-        (q[...], turned_q), (k[...], turned_k) = rotary(q, angles), rotary(k, angles)
-        cache["turned"] = turned_q, turned_k
-    o, cache["attended"] = attention(q, k, v, causal, seen, mask, config.p, step.arena)
+    o, cache["attended"] = attention(q, k, v, causal, seen, mask, step.config.p, step.arena)
     linear(o, params["W_O"], params.get("b_O"), out)
     return cache
 
@@ -374,20 +369,16 @@ def multi_head_backward(dy, h, memory, dmemory, cache, arena):
     """dy, h (b, T, D) -> dx (b, T, D), dparams; what the memory receives is added to dmemory."""
     params, attended, views = cache["params"], cache["attended"], []
     o, K = attended["o"], attended["q"].shape[-1]
-    do = arena.empty(o.shape, o.dtype)
+    do = arena.like(o)
     do, dW_O, db_O = linear_backward(dy, o, params["W_O"], params.get("b_O"), do)
     uses = list(zip([h] if memory is None else [h, memory], cache["projected"]))
     dys = [arena.empty((*x.shape[:2], len(projected["scales"])), x.dtype) for x, projected in uses]
     for y, (_, projected) in zip(dys, uses):
         views += [heads(part, K) for part in np.split(y, len(projected["names"]), axis=-1)]
-    dq, dk, dv = views
-    attention_backward(do, attended, dq, dk, dv, arena)
-    if cache["turned"]:
-        turned_q, turned_k = cache["turned"]
-        dq[...], dk[...] = rotary_backward(dq, turned_q), rotary_backward(dk, turned_k)
+    attention_backward(do, attended, *views, arena)
     dparams, dxs = present(W_O=dW_O, b_O=db_O), []
     for y, (x, projected) in zip(dys, uses):
-        dx, of_these = project_backward(y, x, projected, arena.empty(x.shape, x.dtype))
+        dx, of_these = project_backward(y, x, projected, arena.like(x))
         dxs.append(dx)
         dparams |= of_these
     if memory is not None:
@@ -445,7 +436,7 @@ ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh}
 def dense_active(x, W, b, activation, mask, p, arena):
     """φ(x W + b), dropped: x (..., D) -> a and its slope, both (..., F). In cache blocks."""
     a = arena.empty((*x.shape[:-1], W.shape[1]), x.dtype)
-    slope = arena.empty(a.shape, x.dtype)
+    slope = arena.like(a)
     flat_a, flat_slope = flat(a), flat(slope)
     used, scratch = arena.used, arena.empty((min(len(flat_a), BLOCK // W.shape[1] + 1), W.shape[1]), x.dtype)
     for rows in blocks(*flat_a.shape):
@@ -470,7 +461,7 @@ def feed_forward_backward(dy, x, cache, arena):
     params, a, dh = cache["params"], cache["a"], cache["slope"]
     da, dW_2, db_2 = linear_backward(dy, a, params["W_2"], params.get("b_2"), a)
     dh *= da
-    dx = arena.empty(x.shape, x.dtype)
+    dx = arena.like(x)
     dx, dW_1, db_1 = linear_backward(dh, x, params["W_1"], params.get("b_1"), dx)
     return dx, present(W_1=dW_1, b_1=db_1, W_2=dW_2, b_2=db_2)
 
@@ -501,11 +492,9 @@ def inside(name, h, params, out, step):
         return feed_forward(h, params, config.activation, mask, config.p, out, step.arena)
     if name == "cross_attention":
         mask = keep("attention", (b, config.H, T, step.memory.shape[1]))
-        return multi_head(h, step.memory, params, False, step.memory_seen, None, mask, out, step)
-    rotates = config.positions == "rotary"
-    angles = rotary_angles(T, config.K, config.rotary_base) if rotates else None  # (T, K/2)
+        return multi_head(h, step.memory, params, False, step.memory_seen, mask, out, step)
     mask = keep("attention", (b, config.H, T, T))
-    return multi_head(h, None, params, step.causal, step.seen, angles, mask, out, step)
+    return multi_head(h, None, params, step.causal, step.seen, mask, out, step)
 
 
 def inside_backward(name, dy, h, cache, step):
@@ -530,7 +519,7 @@ def sublayer(x, name, params, step):
         return x, cache
     if config.norm == "post":
         after += x
-    y, cache[config.norm] = normalize(after, norm, config.eps, arena, out=arena.empty(x.shape, x.dtype))
+    y, cache[config.norm] = normalize(after, norm, config.eps, arena, out=arena.like(x))
     if config.norm == "output":
         y += x
     return y, cache
@@ -565,7 +554,7 @@ def stack(name, tokens, params, config, keep, arena, segments=None, memory=None,
     x, embedded = embed(tokens, segments, tables, norm, config, keep, arena)
     seen = None if config.pad is None else (tokens != config.pad)[:, None, None, :]  # (b, 1, 1, T)
     step = Step(config, keep, arena, name == "decoder", seen, memory, memory_seen)
-    step.buffers = arena.empty(x.shape, x.dtype), arena.empty(x.shape, x.dtype)
+    step.buffers = arena.like(x), arena.like(x)
     cache = {"name": name, "source": source, "embedded": embedded, "step": step, "blocks": [], "normed": None}
     for block in params[name]:
         cache["blocks"].append([])
@@ -582,7 +571,7 @@ def stack_backward(dx, cache):
     """dx (b, T, D) -> dmemory (b, S, D) or None, grads."""
     grads, name, source, step = {}, cache["name"], cache["source"], cache["step"]
     if step.memory is not None:
-        step.dmemory = step.arena.empty(step.memory.shape, step.memory.dtype)
+        step.dmemory = step.arena.like(step.memory)
         step.dmemory[...] = 0
     if cache["normed"]:
         dx, grads[f"{name}_norm"] = normalize_backward(dx, cache["normed"], step.arena)
@@ -596,10 +585,10 @@ def stack_backward(dx, cache):
     return step.dmemory, grads
 
 
-def head_and_loss(x, targets, count, params, config, label_smoothing, arena):
-    """model.head, ops.cross_entropy and both backwards. x (b, T, D), targets (b, T), of count in the batch.
+def head_and_loss(x, targets, weights, params, config, label_smoothing, arena):
+    """model.head, the loss and both backwards. x (b, T, D), targets and their weights (b, T).
 
-    Returns the sum of the losses over count, dx (b, T, D), dE (V, D) or None, the gradients of the head.
+    Returns the loss, dx (b, T, D), dE (V, D) or None, the gradients of the head.
     """
     own, grads, h = params.get("head", {}), {}, x
     if config.head_transform:
@@ -608,8 +597,8 @@ def head_and_loss(x, targets, count, params, config, label_smoothing, arena):
         h, normed = normalize(h, params["head_norm"], config.eps, arena, out=h)
     W = params["embedding"]["E"].T if config.tied else own["W_out"]
     z = linear(h, W, own.get("b_out"), arena.empty((*x.shape[:2], config.V), x.dtype))
-    loss = cross_entropy(flat(z), targets.reshape(-1), count, config, label_smoothing)  # z is now dz
-    dx, dW, db = linear_backward(z, h, W, own.get("b_out"), arena.empty(x.shape, x.dtype))
+    loss = cross_entropy(flat(z), targets.reshape(-1), weights.reshape(-1), label_smoothing)  # z is now dz
+    dx, dW, db = linear_backward(z, h, W, own.get("b_out"), arena.like(x))
     grads["head"] = present(W_out=None if config.tied else dW, b_out=db)
     if config.head_transform:
         dx, grads["head_norm"] = normalize_backward(dx, normed, arena)
@@ -619,13 +608,12 @@ def head_and_loss(x, targets, count, params, config, label_smoothing, arena):
     return loss, dx, dW.T if config.tied else None, grads
 
 
-def cross_entropy(z, targets, count, config, label_smoothing):
-    """z (n, V), targets (n,) -> sum of the losses over count; z becomes its gradient. In cache blocks."""
-    counted = targets != ignored(config)
-    loss, ones, smooth = 0.0, np.ones((config.V, 1), z.dtype), label_smoothing / config.V
+def cross_entropy(z, targets, weights, label_smoothing):
+    """ops.cross_entropy. z (n, V), targets and weights (n,) -> loss; z becomes its gradient. By blocks."""
+    ones, smooth, loss = np.ones((z.shape[1], 1), z.dtype), label_smoothing / z.shape[1], 0.0
     for rows in blocks(*z.shape):
-        s, weight = z[rows], counted[rows, None].astype(z.dtype) / count  # (block, V), (block, 1)
-        at = np.arange(len(s)), np.where(counted[rows], targets[rows], 0)
+        s, weight = z[rows], weights[rows, None].astype(z.dtype)  # (block, V), (block, 1)
+        at = np.arange(len(s)), targets[rows]
         s -= np.max(s, axis=1, keepdims=True)
         wanted = (1 - label_smoothing) * s[at][:, None] + smooth * (s @ ones)
         np.exp(s, out=s)
@@ -639,7 +627,7 @@ def cross_entropy(z, targets, count, config, label_smoothing):
 
 def part(job, arena):
     """Loss and gradients of the sequences of one worker."""
-    params, config, batch, count, label_smoothing, keep = job
+    params, config, batch, targets, weights, label_smoothing, keep = job
     arena.reset()
     encoded = decoded = None
     if config.kind == "encoder-decoder":
@@ -650,8 +638,7 @@ def part(job, arena):
         x, decoded = stack("decoder", batch["tokens"], params, config, keep, arena)
     else:
         x, encoded = stack("encoder", batch["tokens"], params, config, keep, arena, batch.get("segments"))
-    targets = batch["target_out"]
-    loss, dx, dE, grads = head_and_loss(x, targets, count, params, config, label_smoothing, arena)
+    loss, dx, dE, grads = head_and_loss(x, targets, weights, params, config, label_smoothing, arena)
     for cache in filter(None, (decoded, encoded)):
         dx, of_stack = stack_backward(dx, cache)  # after the decoder, dx is the gradient of the memory
         grads |= of_stack
@@ -681,22 +668,30 @@ def drawn(batch, config, keep):
     return masks
 
 
+HERE = {
+    "H_kv": (None,),
+    "normalization": ("layer_norm",),
+    "activation": tuple(ACTIVATIONS),
+    "positions": ("sinusoidal", "learned"),
+}
+"""What a configuration may ask for here; the rest is left to `model`."""
+
+
 def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, workspace=None):
     """What model.loss_and_gradients returns, for NumPy arrays: the mean loss, and the tree of its gradients.
 
     workspace: memory and threads for one call after another; a fresh one if None. The gradients never lie in
     it: the next call leaves them as they are. keep is asked as `model` asks it, for the whole batch.
 
-    Raises TypeError or ValueError as `model` does; NotImplementedError, with the field's name, for grouped
-    queries, "silu" and "swiglu".
+    Raises TypeError or ValueError as `model` does; NotImplementedError, with the field's name, for what HERE
+    does not list.
     """
-    if config.H_kv not in (None, config.H):
-        raise NotImplementedError(f"H_kv: expected None or H = {config.H}, got {config.H_kv}; use model")
-    if config.activation not in ACTIVATIONS:
-        expected = f"one of {tuple(ACTIVATIONS)}"
-        raise NotImplementedError(f"activation: expected {expected}, got {config.activation!r}; use model")
+    for name, choices in HERE.items():
+        if getattr(config, name) not in choices:
+            got = getattr(config, name)
+            raise NotImplementedError(f"{name}: expected one of {choices}, got {got!r}; use model")
     check_batch(config, batch)
-    count = how_many(config, batch, label_smoothing)
+    targets, weights = weights_of(config, batch, label_smoothing)
     masks = drawn(batch, config, keep) if keep else []
     workspace, jobs, B = workspace or Workspace(), [], len(batch["target_out"])
     edges = np.linspace(0, B, min(B, len(workspace.arenas)) + 1).astype(int)
@@ -706,7 +701,7 @@ def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, wo
             return next(own) if keep and site in config.dropout_sites else None
 
         own_batch = {name: np.ascontiguousarray(array[rows]) for name, array in batch.items()}
-        jobs.append((params, config, own_batch, count, label_smoothing, own_keep))
+        jobs.append((params, config, own_batch, targets[rows], weights[rows], label_smoothing, own_keep))
     (loss, grads), *others = workspace.map(part, jobs)
     for other_loss, other in others:
         loss += other_loss
@@ -714,27 +709,25 @@ def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, wo
     return params["embedding"]["E"].dtype.type(loss), grads
 
 
-def ignored(config):
-    """The target that does not count."""
-    return -100 if config.pad is None else config.pad
+def weights_of(config, batch, label_smoothing):
+    """Targets (B, T), 0 where they do not count, and their weights (B, T) in the mean, 0 there.
 
-
-def how_many(config, batch, label_smoothing):
-    """How many targets count. Raises ValueError as model.loss_and_gradients and ops.cross_entropy do."""
+    Raises ValueError as model.loss_and_gradients and ops.cross_entropy do.
+    """
     if "target_out" not in batch:
         raise ValueError(f'batch: expected the entry "target_out", got {sorted(batch)}')
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing: expected a number from 0 to 1, got {label_smoothing}")
-    targets, ignore_index, V = batch["target_out"], ignored(config), config.V
+    targets, ignore_index, V = batch["target_out"], -100 if config.pad is None else config.pad, config.V
     counted = targets != ignore_index
     if np.any(counted & ((targets < 0) | (targets >= V))):
         raise ValueError(f"targets: expected ids from 0 to V - 1 = {V - 1} or ignore_index = {ignore_index}")
     if not counted.any():
         raise ValueError(f"targets: expected at least one target to count, all are {ignore_index}")
-    return int(counted.sum())
+    return np.where(counted, targets, 0), counted / counted.sum()
 
 
 def _copy(x, arena):
-    copy = arena.empty(x.shape, x.dtype)
+    copy = arena.like(x)
     copy[...] = x
     return copy
