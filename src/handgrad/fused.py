@@ -31,7 +31,7 @@ from .config import Config
 from .model import check_batch
 from .ops import sinusoidal
 
-BLOCK = 32768  # numbers in a block of an element-wise chain
+BLOCK = 131072  # numbers in a block of an element-wise chain: few calls, and half a megabyte in float32
 QUERIES = 32  # queries in a block of attention
 
 
@@ -53,7 +53,7 @@ class Arena:
     def empty(self, shape, dtype):
         """An array whose numbers are still to be written."""
         size = math.prod(shape) * np.dtype(dtype).itemsize
-        start, self.used = self.used, self.used + -(-size // 64) * 64  # aligned to lines of the cache
+        start, self.used = self.used, self.used + -(-size // 64) * 64  # whole lines of the cache
         self.most = max(self.most, self.used)
         if self.used > self.memory.size:
             return np.empty(shape, dtype)
