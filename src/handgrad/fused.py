@@ -20,7 +20,7 @@ refused: see HERE.
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,13 +74,16 @@ class Workspace:
         if workers < 1:
             raise ValueError(f"workers: expected at least 1, got {workers}")
         self.arenas = [Arena() for _ in range(workers)]
-        self.threads = ThreadPoolExecutor(workers) if workers > 1 else None
+        self.threads = ThreadPoolExecutor(max(1, workers - 1))
 
     def map(self, f, jobs):
-        """f(job, arena) for each job, of which there are at most as many as workers."""
-        if len(jobs) == 1:
-            return [f(jobs[0], self.arenas[0])]
-        return list(self.threads.map(f, jobs, self.arenas))
+        """f(job, arena) for each job, at most as many as workers. The caller does the first."""
+        others = [self.threads.submit(f, *pair) for pair in zip(jobs[1:], self.arenas[1:])]
+        try:
+            first = f(jobs[0], self.arenas[0])
+        finally:
+            wait(others)  # their memory is in use until then
+        return [first, *(other.result() for other in others)]
 
 
 # Pieces that several operations share
