@@ -61,10 +61,17 @@ def copy_mathjax(app, exception):
 
 
 def mathjax_of_quiz(app, pagename, templatename, context, doctree):
-    """A quiz loads MathJax where the page has not; it must take ours."""
+    """A quiz loads MathJax where the page has not; it must take ours.
+
+    Where the page has, a quiz that finds it half loaded would replace its settings and load it again, in the
+    middle of its work. So it must wait for the whole of it; the page's own typesetting comes to the quiz too.
+    """
     if "body" in context:
         ours = context["pathto"]("_static/" + app.config.mathjax_path, resource=True)
-        context["body"] = MATHJAX_OF_QUIZ.sub(ours, context["body"])
+        body = MATHJAX_OF_QUIZ.sub(ours, context["body"])
+        context["body"] = body.replace(
+            "typeof MathJax != 'undefined'", "typeof MathJax != 'undefined' && MathJax.typeset"
+        )
 
 
 class Pictures(HTMLParser):
