@@ -10,7 +10,8 @@ Letters, the same in the code and in the book:
 from above is `dy`. Every operation is a pair: `y, cache = op(x, ...)` and, directly below it,
 `dx, ... = op_backward(dy, cache)`. The cache is a dictionary that holds what the backward needs.
 
-Read the files in this order: algebra, ops/, check, blocks, config, model, optim, data, train, decode.
+Read the files in this order: algebra, ops/, check, blocks, config, model, optim, data, train, decode; then
+fused, which is the model once more, made fast.
 """
 
 __version__ = "0.1.0"
