@@ -152,6 +152,14 @@ def test_mathematics_is_shown_from_a_file(visit, browser):
     page.close()
 
 
+def test_a_quiz_waits_until_mathjax_is_whole():
+    """Found half loaded, it would be loaded again in the middle of its work; a page then shows raw commands."""
+    quizzes = [page for page in PAGES if "MathJax.typeset([container])" in (SITE / page).read_text()]
+    assert quizzes
+    for page in quizzes:
+        assert "typeof MathJax != 'undefined')" not in (SITE / page).read_text(), page
+
+
 @each_page
 def test_sliders_move_by_keyboard_without_python(visit):
     for box in visit.page.locator(".frames").all():
