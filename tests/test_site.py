@@ -153,7 +153,7 @@ def test_mathematics_is_shown_from_a_file(visit, browser):
 
 
 def test_a_quiz_waits_until_mathjax_is_whole():
-    """Found half loaded, it would be loaded again in the middle of its work; a page then shows raw commands."""
+    """Found half loaded, it would be loaded again in the middle of its work, and raw commands would show."""
     quizzes = [page for page in PAGES if "MathJax.typeset([container])" in (SITE / page).read_text()]
     assert quizzes
     for page in quizzes:
