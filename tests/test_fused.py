@@ -6,10 +6,10 @@ from itertools import product
 import numpy as np
 import optree
 import pytest
+from parameters import random_params
 
 from handgrad import fused, model, optim
 from handgrad.config import CHOICES, Config, bert_base, gpt2_small, vaswani_base
-from handgrad.model import shapes
 
 TINY = dict(V=23, D=16, H=2, F=24, N=2)
 SITES = ("embedding", "attention", "hidden", "sublayer")
@@ -33,22 +33,6 @@ CONFIGS |= {
     "transformed head": plain("decoder", "pre", head_transform=True, tied=False, activation="gelu_tanh"),
     "no biases": plain("decoder", "output", attention_biases=False, feed_forward_biases=False),
 }
-
-
-def random_params(config, rng, dtype=np.float64):
-    """Parameters of ordinary size with nothing left at 0 or 1: γ away from 1, β and biases away from 0."""
-
-    def draw(path, shape):
-        values = rng.standard_normal(shape)
-        if path[-1] == "gamma":
-            values = 1 + 0.5 * values
-        elif path[-1].startswith("W_"):
-            values /= np.sqrt(shape[0])
-        elif path[-1] == "E" and config.scale_embedding:
-            values /= np.sqrt(config.D)
-        return values.astype(dtype)
-
-    return optree.tree_map_with_path(draw, shapes(config), is_leaf=lambda node: isinstance(node, tuple))
 
 
 def random_batch(config, rng, B=4, T=7, S=6):

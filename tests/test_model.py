@@ -8,10 +8,11 @@ import numpy as np
 import optree
 import pytest
 import torch
+from parameters import random_params
 
 from handgrad import blocks, check, model, optim
 from handgrad import twin as twins
-from handgrad.config import CHOICES, Config, bert_base, gpt2_small, llama_like, shapes, vaswani_base
+from handgrad.config import CHOICES, Config, bert_base, gpt2_small, llama_like, vaswani_base
 from handgrad.model import backward, decode, encode, forward, init, loss_and_gradients
 
 torch.set_num_threads(1)  # the models here are tiny
@@ -41,22 +42,6 @@ CONFIGS |= {
     "transformed head": plain("decoder", "pre", head_transform=True, tied=False, activation="gelu_tanh"),
     "no biases": plain("decoder", "output", attention_biases=False, feed_forward_biases=False),
 }
-
-
-def random_params(config, rng, dtype=np.float64):
-    """Parameters of ordinary size with nothing left at 0 or 1: γ away from 1, β and biases away from 0."""
-
-    def draw(path, shape):
-        values = rng.standard_normal(shape)
-        if path[-1] == "gamma":
-            values = 1 + 0.5 * values
-        elif path[-1].startswith("W_"):
-            values /= np.sqrt(shape[0])
-        elif path[-1] == "E" and config.scale_embedding:
-            values /= np.sqrt(config.D)
-        return values.astype(dtype)
-
-    return optree.tree_map_with_path(draw, shapes(config), is_leaf=lambda node: isinstance(node, tuple))
 
 
 def random_batch(config, rng, B=3, T=5, S=6):

@@ -30,6 +30,7 @@ from scipy.special import erf
 from .config import Config
 from .model import check_batch
 from .ops import sinusoidal
+from .ops.cross_entropy import counted_targets
 
 BLOCK = 131072  # numbers in a block of an element-wise chain: few calls, and half a megabyte in float32
 QUERIES = 32  # queries in a block of attention
@@ -719,15 +720,9 @@ def weights_of(config, batch, label_smoothing):
     """
     if "target_out" not in batch:
         raise ValueError(f'batch: expected the entry "target_out", got {sorted(batch)}')
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"label_smoothing: expected a number from 0 to 1, got {label_smoothing}")
-    targets, ignore_index, V = batch["target_out"], -100 if config.pad is None else config.pad, config.V
-    counted = targets != ignore_index
-    if np.any(counted & ((targets < 0) | (targets >= V))):
-        raise ValueError(f"targets: expected ids from 0 to V - 1 = {V - 1} or ignore_index = {ignore_index}")
-    if not counted.any():
-        raise ValueError(f"targets: expected at least one target to count, all are {ignore_index}")
-    return np.where(counted, targets, 0), counted / counted.sum()
+    targets, ignore_index = batch["target_out"], -100 if config.pad is None else config.pad
+    counted, m = counted_targets(targets, config.V, ignore_index, label_smoothing)
+    return np.where(counted, targets, 0), counted / m
 
 
 def _copy(x, arena):

@@ -19,17 +19,9 @@ def cross_entropy(z, targets, ignore_index=-100, label_smoothing=0.0):
     """
     xp = namespace(z)
     V = z.shape[-1]
-    if isinstance(label_smoothing, float | int) and not 0 <= label_smoothing <= 1:
-        raise ValueError(f"label_smoothing: expected a number from 0 to 1, got {label_smoothing}")
     if tuple(targets.shape) != tuple(z.shape[:-1]):
         raise ValueError(f"targets: expected shape {tuple(z.shape[:-1])}, got {tuple(targets.shape)}")
-    counted = xp.asarray(targets) != ignore_index  # (...)
-    if bool(xp.any(counted & ((xp.asarray(targets) < 0) | (xp.asarray(targets) >= V)))):
-        raise ValueError(f"targets: expected ids from 0 to V - 1 = {V - 1} or ignore_index = {ignore_index}")
-    m = int(xp.sum(xp.astype(counted, xp.int64)))
-    if m == 0:
-        raise ValueError(f"targets: expected at least one target to count, all are {ignore_index}")
-
+    counted, m = counted_targets(xp.asarray(targets), V, ignore_index, label_smoothing)
     top = xp.max(z, axis=-1, keepdims=True)  # (..., 1)
     e = xp.exp(z - top)  # (..., V)
     total = xp.sum(e, axis=-1, keepdims=True)  # (..., 1)
@@ -46,3 +38,17 @@ def cross_entropy_backward(dloss, cache):
     xp = namespace(cache["p"])
     dz = dloss * (cache["p"] - cache["q"]) / cache["m"]  # (..., V)
     return xp.where(cache["counted"][..., None], dz, 0)
+
+
+def counted_targets(targets, V, ignore_index, label_smoothing):
+    """targets (...) integers -> which are counted (...), Boolean, and their number m; errors as above."""
+    if isinstance(label_smoothing, float | int) and not 0 <= label_smoothing <= 1:
+        raise ValueError(f"label_smoothing: expected a number from 0 to 1, got {label_smoothing}")
+    xp = namespace(targets)
+    counted = targets != ignore_index  # (...)
+    if bool(xp.any(counted & ((targets < 0) | (targets >= V)))):
+        raise ValueError(f"targets: expected ids from 0 to V - 1 = {V - 1} or ignore_index = {ignore_index}")
+    m = int(xp.sum(xp.astype(counted, xp.int64)))
+    if m == 0:
+        raise ValueError(f"targets: expected at least one target to count, all are {ignore_index}")
+    return counted, m
