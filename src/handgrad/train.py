@@ -88,13 +88,15 @@ def dropout_from(rng: np.random.Generator, p: float):
     return (lambda shape: rng.random(shape, dtype=np.float32) >= p) if p else None
 
 
-def update(state: State, batch: dict, config: Config, recipe: Recipe, keep=None) -> State:
+def update(state, batch, config, recipe, keep=None, gradients=model.loss_and_gradients) -> State:
     """Return the state after one update on `batch`: gradients, clipping, schedule, AdamW.
+
+    gradients: a function that takes and returns what `model.loss_and_gradients` does.
 
     Raises FloatingPointError, with the number of the update, if the loss or a gradient is not finite.
     """
     step = state.step + 1
-    loss, grads = model.loss_and_gradients(state.params, config, batch, keep, recipe.label_smoothing)
+    loss, grads = gradients(state.params, config, batch, keep, recipe.label_smoothing)
     if not math.isfinite(loss):
         raise FloatingPointError(f"loss: expected a finite number, got {float(loss)} in update {step}")
     grads, _ = optim.clip_by_global_norm(grads, recipe.max_norm)
@@ -104,12 +106,22 @@ def update(state: State, batch: dict, config: Config, recipe: Recipe, keep=None)
     return State(params, moments, state.rng, [*state.losses, float(loss)], tokens)
 
 
-def run(state, draw, config, recipe, until=None, checkpoint=None, every=None, progress=True) -> State:
+def run(
+    state,
+    draw,
+    config,
+    recipe,
+    until=None,
+    checkpoint=None,
+    every=None,
+    progress=True,
+    gradients=model.loss_and_gradients,
+) -> State:
     """Train until update `until` (the end of the recipe if None) and return the new state.
 
     draw(rng, batch_size) returns a batch. The given state, its generator included, is left as it was. With
     `checkpoint`, a path, the state is saved every `every` updates and at the end. Progress goes to the
-    standard output: the loss, and target tokens per second.
+    standard output: the loss, and target tokens per second. `gradients`: as for `update`.
 
     Raises ValueError if `until` is not between the state's step and the recipe's end; errors as `update`.
     """
@@ -122,7 +134,8 @@ def run(state, draw, config, recipe, until=None, checkpoint=None, every=None, pr
     with bar:
         while state.step < until:
             batch = draw(state.rng, recipe.batch_size)
-            state = update(state, batch, config, recipe, dropout_from(state.rng, config.p))
+            keep = dropout_from(state.rng, config.p)
+            state = update(state, batch, config, recipe, keep, gradients)
             elapsed = max(bar.format_dict["elapsed"] or 0, 1e-9)
             speed = f"{(state.tokens - seen) / elapsed:.0f} tokens/s"
             bar.set_postfix_str(f"loss {state.losses[-1]:.3f}, {speed}", refresh=False)
