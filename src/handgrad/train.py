@@ -88,6 +88,11 @@ def dropout_from(rng: np.random.Generator, p: float):
     return (lambda shape: rng.random(shape, dtype=np.float32) >= p) if p else None
 
 
+def counted(batch: dict, config: Config) -> int:
+    """Return the number of targets of the batch that count: those that are not padding."""
+    return int(np.sum(batch["target_out"] != (-100 if config.pad is None else config.pad)))
+
+
 def update(state, batch, config, recipe, keep=None, gradients=model.loss_and_gradients) -> State:
     """Return the state after one update on `batch`: gradients, clipping, schedule, AdamW.
 
@@ -102,7 +107,7 @@ def update(state, batch, config, recipe, keep=None, gradients=model.loss_and_gra
     grads, _ = optim.clip_by_global_norm(grads, recipe.max_norm)
     rest = recipe.beta_1, recipe.beta_2, recipe.eps, recipe.weight_decay
     params, moments = optim.adamw(state.params, grads, state.moments, recipe.rate(step), *rest)
-    tokens = state.tokens + int(np.sum(batch["target_out"] != (-100 if config.pad is None else config.pad)))
+    tokens = state.tokens + counted(batch, config)
     return State(params, moments, state.rng, [*state.losses, float(loss)], tokens)
 
 
