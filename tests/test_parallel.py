@@ -46,7 +46,11 @@ def total(shares):
 
 
 def distance(got, wanted):
-    """The worst ‖got - wanted‖ / ‖wanted‖ of an array. b_K, whose gradient is 0, is compared with 1."""
+    """The worst ‖got - wanted‖ / ‖wanted‖ of an array. b_K, whose gradient is 0, is compared with 1.
+
+    The norm, and not the largest entry: Adam divides by the size of each gradient, and so magnifies the
+    rounding error of a few that happen to be tiny.
+    """
 
     def relative(path, a, b):
         return np.linalg.norm(a - b) / (1 if path[-1] == "b_K" else np.linalg.norm(b))
