@@ -1,473 +1,333 @@
-r"""The training step of `model`, made fast for NumPy: the same parameters, the same loss, the same gradients.
+r"""The training step of `model`, made fast: the same parameters, loss and gradients, for NumPy and torch.
 
 The formulas are those of `ops`; each function here names its own and says what it does to be quicker:
 
     one product       the queries, keys and values come from one product, and so do their gradients
     causal blocks     queries are taken some at a time, with the keys up to the last of them: most of what
                       the causal mask hides is never computed
-    cache blocks      a chain of element-wise steps takes BLOCK numbers at a time, which stay in the cache
+    cache blocks      a chain of element-wise steps takes as many numbers at a time as stay in the cache
     in place          a result takes the place of an input that is not needed again
-    sums as products  a sum over rows or columns is a product with ones
-    sorting           the gradients of equal tokens are brought together by a sort, and each run is added up
+    recomputation     what costs less to compute again than to keep is not kept
     workspace         the arrays of a step lie in memory that the next step uses again
     two workers       each takes half of the sequences, in a thread; their gradients are added
 
 The last one wants matrix products that use one thread each: set OMP_NUM_THREADS=1 before NumPy is imported.
+What NumPy and torch say differently is in `kernels`: sums as products, sorting, fused chains.
 
-A backward here uses up its cache and the dy that it is given. What is left to `model` is
-refused: see HERE.
+A backward here uses up its cache and the dy that it is given, and writes the gradients of the parameters
+to the arrays of a tree that it is given too. Shapes: b sequences of T tokens are n = b·T rows.
 """
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import optree
-from scipy.special import erf
 
+from .algebra import like
 from .config import Config
+from .kernels import (
+    ACTIVATIONS,
+    add_column_sum,
+    cross_entropy,
+    drop,
+    empty,
+    exponentials,
+    heads,
+    library,
+    linear,
+    linear_backward,
+    matmul,
+    row_dot,
+    scale_shift,
+    scatter_add,
+    standardize,
+    subtract_product,
+    take,
+    turn,
+)
 from .model import check_batch
-from .ops import sinusoidal
-from .ops.cross_entropy import counted_targets
-
-BLOCK = 131072  # numbers in a block of an element-wise chain: few calls, and half a megabyte in float32
-QUERIES = 32  # queries in a block of attention
-
-
-class Arena:
-    """Memory that is handed out in order and given back in the opposite order.
-
-    What does not fit is allocated by itself, and the next `reset` makes room for it.
-    """
-
-    def __init__(self):
-        self.memory, self.used, self.most = np.empty(0, np.uint8), 0, 0
-
-    def reset(self):
-        """Take everything back."""
-        if self.most > self.memory.size:
-            self.memory = np.empty(self.most, np.uint8)
-        self.used = 0
-
-    def empty(self, shape, dtype):
-        """An array whose numbers are still to be written."""
-        size = math.prod(shape) * np.dtype(dtype).itemsize
-        start, self.used = self.used, self.used + -(-size // 64) * 64  # whole lines of the cache
-        self.most = max(self.most, self.used)
-        if self.used > self.memory.size:
-            return np.empty(shape, dtype)
-        return self.memory[start : start + size].view(dtype).reshape(shape)
-
-    def like(self, x):
-        """An array of the shape and type of x."""
-        return self.empty(x.shape, x.dtype)
-
-
-class Workspace:
-    """The memory and the threads of a training step, for one call of `loss_and_gradients` at a time.
-
-    Nothing that a step returns lies in it. Raises ValueError unless workers is at least 1.
-    """
-
-    def __init__(self, workers=2):
-        if workers < 1:
-            raise ValueError(f"workers: expected at least 1, got {workers}")
-        self.arenas = [Arena() for _ in range(workers)]
-        self.threads = ThreadPoolExecutor(max(1, workers - 1))
-
-    def map(self, f, jobs):
-        """f(job, arena) for each job, at most as many as workers. The caller does the first."""
-        others = [self.threads.submit(f, *pair) for pair in zip(jobs[1:], self.arenas[1:])]
-        try:
-            first = f(jobs[0], self.arenas[0])
-        finally:
-            wait(others)  # their memory is in use until then
-        return [first, *(other.result() for other in others)]
-
-
-# Pieces that several operations share
-
-
-def flat(x):
-    """x (..., D) -> the same numbers as rows (n, D)."""
-    return x.reshape(-1, x.shape[-1])
-
-
-def blocks(n, width):
-    """Slices of n rows, each about BLOCK numbers."""
-    step = max(1, BLOCK // width)
-    return [slice(start, start + step) for start in range(0, n, step)]
-
-
-def column_sum(x):
-    """x (n, F) -> (F,), as a product."""
-    return np.ones(len(x), x.dtype) @ x
-
-
-def drop(x, mask, p):
-    """ops.dropout, and its backward, in place."""
-    if mask is not None:
-        x *= mask
-        x *= 1 / (1 - p)
-    return x
-
-
-def linear(x, W, b, out):
-    """ops.linear: x (..., D), W (D, F), b (F,) or None -> out (..., F)."""
-    np.matmul(flat(x), W, out=flat(out))
-    if b is not None:
-        out += b
-    return out
-
-
-def linear_backward(dy, x, W, b, out):
-    """dy (..., F) -> dx (..., D), written to out, dW (D, F), db (F,) or None."""
-    rows = flat(dy)
-    dW = flat(x).T @ rows
-    np.matmul(rows, W.T, out=flat(out))
-    return out, dW, None if b is None else column_sum(rows)
-
-
-def present(**grads):
-    """The gradients of the parameters that there are."""
-    return {name: gradient for name, gradient in grads.items() if gradient is not None}
-
+from .ops import rotary_angles, sinusoidal
+from .sharing import keep_of, masks_of, shares, weighted_targets
+from .workspace import Arena, Workspace
 
 # Embedding: ops.embedding and ops.positions
 
 
 def embed(tokens, segments, tables, norm, config, keep, arena):
-    """model.embed. tokens (b, T) -> x (b, T, D), cache."""
-    E, T = tables["E"], tokens.shape[1]
-    x = arena.empty((*tokens.shape, config.D), E.dtype)
-    np.take(E, tokens, axis=0, out=x, mode="clip")  # the ids are checked; "clip" spares a copy
+    """model.embed. tokens (b, T) -> x (n, D), cache."""
+    (b, T), D = tokens.shape, config.D
+    x, index = arena.empty(b * T, D), tokens.reshape(-1)
+    take(tables["E"], index, x)
+    cache = {"index": index, "segments": segments, "config": config, "normed": None}
     if config.scale_embedding:
-        x *= math.sqrt(config.D)
+        x *= math.sqrt(D)
     if config.segments:
-        x += tables["E_segment"][np.zeros_like(tokens) if segments is None else segments]
+        cache["segments"] = 0 * index if segments is None else segments.reshape(-1)
+        x += tables["E_segment"][cache["segments"]]
     if config.positions == "learned":
-        x += tables["P"][:T]
+        x.reshape(b, T, D)[...] += tables["P"][:T]
     if config.positions == "sinusoidal":
-        x += sinusoidal(T, config.D).astype(x.dtype)
-    cache = {"tokens": tokens, "segments": segments, "tables": tables, "config": config, "normed": None}
+        x.reshape(b, T, D)[...] += like(sinusoidal(T, D), x)
     if norm:
         x, cache["normed"] = normalize(x, norm, config.eps, arena, out=x)
-    cache["mask"] = keep("embedding", x.shape)
+    cache["mask"] = keep("embedding")
     return drop(x, cache["mask"], config.p), cache
 
 
-def embed_backward(dx, cache, arena):
-    """dx (b, T, D) -> dtables, dnorm ({} without a norm)."""
-    config, tables, tokens = cache["config"], cache["tables"], cache["tokens"]
-    dtables, dnorm = {}, {}
+def embed_backward(dx, T, cache, dtables, dnorm, arena):
+    """dx (n, D); what the rows of the tables receive is added to dtables."""
+    config = cache["config"]
     dx = drop(dx, cache["mask"], config.p)
     if cache["normed"]:
-        dx, dnorm = normalize_backward(dx, cache["normed"], arena)
+        dx = normalize_backward(dx, cache["normed"], dnorm, arena)
     if config.positions == "learned":
-        dtables["P"] = np.zeros_like(tables["P"])
-        np.sum(dx, axis=0, out=dtables["P"][: tokens.shape[1]])
+        dtables["P"][:T] += dx.reshape(-1, T, config.D).sum(axis=0)
     if config.segments:
-        segments = np.zeros_like(tokens) if cache["segments"] is None else cache["segments"]
-        dtables["E_segment"] = scatter_add(segments, dx, config.segments)
+        scatter_add(cache["segments"], dx, dtables["E_segment"])
     if config.scale_embedding:
         dx *= math.sqrt(config.D)
-    dtables["E"] = scatter_add(tokens, dx, config.V)
-    return dtables, dnorm
+    scatter_add(cache["index"], dx, dtables["E"])
 
 
-def scatter_add(index, values, rows):
-    """algebra.scatter_add. index (b, T), values (b, T, D) -> (rows, D): sort, and add up each run."""
-    index = index.reshape(-1)
-    order = np.argsort(index, kind="stable")
-    ordered = index[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    total = np.zeros((rows, values.shape[-1]), values.dtype)
-    total[ordered[starts]] = np.add.reduceat(flat(values)[order], starts, axis=0)
-    return total
-
-
-# Normalization: ops.layer_norm
+# Normalization: ops.layer_norm, and ops.rms_norm where there is no β
 
 
 def normalize(x, params, eps, arena, out):
-    """x (..., D) -> y (..., D), written to out (which may be x), cache. In cache blocks."""
-    gamma, beta, x_hat, D = params["gamma"], params["beta"], arena.like(x), x.shape[-1]
-    inverse_std = arena.empty((x.size // D, 1), x.dtype)
-    mean = np.full((D, 1), 1 / D, x.dtype)
-    for rows in blocks(len(inverse_std), D):
-        source, hat, r = flat(x)[rows], flat(x_hat)[rows], inverse_std[rows]  # (block, D), and (block, 1)
-        np.subtract(source, np.matmul(source, mean, out=r), out=hat)
-        np.vecdot(hat, hat, out=r[:, 0])
-        r *= 1 / D
-        r += eps
-        np.sqrt(r, out=r)
-        np.reciprocal(r, out=r)
-        hat *= r
-        y = np.multiply(hat, gamma, out=flat(out)[rows])
-        y += beta
+    """x (n, D) -> y (n, D), written to out (which may be x), cache. In cache blocks."""
+    gamma, beta = params["gamma"], params.get("beta")
+    x_hat, inverse_std = arena.like(x), arena.empty(len(x), 1)
+    for rows in arena.blocks(x):
+        standardize(x[rows], x_hat[rows], inverse_std[rows], eps, center=beta is not None)
+        scale_shift(x_hat[rows], gamma, beta, out[rows])
     return out, {"x_hat": x_hat, "inverse_std": inverse_std, "gamma": gamma, "beta": beta}
 
 
-def normalized(cache, out):
-    """The output of `normalize` once more: γ ∘ x̂ + β costs less to compute than to keep."""
-    np.multiply(cache["x_hat"], cache["gamma"], out=out)
-    out += cache["beta"]
-    return out
-
-
-def normalize_backward(dy, cache, arena):
-    """dy (..., D) -> dx (..., D) in its place, dparams."""
-    x_hat, gamma = flat(cache["x_hat"]), cache["gamma"]
-    n, D = x_hat.shape
-    used, scratch = arena.used, arena.empty((min(n, BLOCK // D + 1), D), dy.dtype)
-    dgamma, dbeta = np.zeros_like(gamma), np.zeros_like(gamma)
-    mean = np.full((D, 1), 1 / D, dy.dtype)
-    for rows in blocks(n, D):
-        d, hat = flat(dy)[rows], x_hat[rows]  # (block, D)
-        product = np.multiply(d, hat, out=scratch[: len(d)])
-        dgamma += column_sum(product)
-        dbeta += column_sum(d)
+def normalize_backward(dy, cache, dparams, arena):
+    """dy (n, D) -> dx (n, D) in its place. In cache blocks; a mean of dx̂ = γ ∘ dy is a product with γ/D."""
+    x_hat, gamma, dgamma, dbeta = cache["x_hat"], cache["gamma"], dparams["gamma"], dparams.get("beta")
+    mean = (gamma / len(gamma))[:, None]  # (D, 1)
+    used, blocks = arena.used, arena.blocks(x_hat)
+    scratch, total = arena.like(x_hat[blocks[0]]), arena.like(gamma)
+    for rows in blocks:
+        d, hat, first = dy[rows], x_hat[rows], rows.start == 0  # (block, D)
+        product = library(d).multiply(d, hat, out=scratch[: len(d)])
+        through_variance, through_mean = product @ mean, 0 if dbeta is None else d @ mean  # (block, 1)
+        add_column_sum(product, dgamma, total, first)
+        if dbeta is not None:
+            add_column_sum(d, dbeta, total, first)
         d *= gamma  # dx̂
-        product *= gamma
-        through_variance = product @ mean  # (block, 1)
-        d -= d @ mean
-        d -= np.multiply(hat, through_variance, out=product)
+        d -= through_mean
+        subtract_product(d, hat, through_variance, scratch=product)
         d *= cache["inverse_std"][rows]
     arena.used = used
-    return dy, {"gamma": dgamma, "beta": dbeta}
+    return dy
 
 
 # Attention: ops.multi_head and ops.attention
 
 
-def heads(x, K):
-    """ops.split_heads without a copy: x (b, T, H·K) -> (b, H, T, K)."""
-    return x.reshape(*x.shape[:2], -1, K).swapaxes(1, 2)
-
-
 def project(x, params, names, scale, arena):
-    """Several of x W_Q + b_Q, x W_K + b_K, x W_V + b_V in one product: x (b, T, D) -> y (b, T, n D), cache.
+    """Those of x W_Q + b_Q, x W_K + b_K, x W_V + b_V in `names`, by one product: x (n, D) -> y (n, width).
 
     The scale of the scores is multiplied into W_Q and b_Q, so that the scores need none.
     """
-    D, scales = x.shape[-1], np.ones(len(names) * x.shape[-1], x.dtype)
-    if "Q" in names:
-        scales[:D] = scale
-    weights = [params[f"W_{name}"] for name in names]
-    W, b = np.concatenate(weights, axis=1, out=arena.empty((D, len(scales)), x.dtype)), None
-    W *= scales
-    if "b_Q" in params:
-        b = np.concatenate([params[f"b_{name}"] for name in names]) * scales
-    y = linear(x, W, b, arena.empty((*x.shape[:2], len(scales)), x.dtype))
-    return y, {"W": W, "b": b, "names": names, "scales": scales}
+    columns, width = {}, 0
+    for name in names:
+        start, width = width, width + params[f"W_{name}"].shape[1]
+        columns[name] = slice(start, width)
+    joined = {"W": arena.empty(x.shape[1], width)} | ({"b": arena.empty(width)} if "b_Q" in params else {})
+    for letter, array in joined.items():
+        for name, at in columns.items():
+            array[..., at] = params[f"{letter}_{name}"]
+        if "Q" in columns:
+            array[..., columns["Q"]] *= scale
+    y = linear(x, joined["W"], joined.get("b"), arena.passing(len(x), width))
+    return y, {"W": joined["W"], "columns": columns, "scale": scale}
 
 
-def project_backward(dy, x, cache, out):
-    """dy (b, T, n D) -> dx (b, T, D), written to out, dparams."""
-    names, scales = cache["names"], cache["scales"]
-    dx, dW, db = linear_backward(dy, x, cache["W"], cache["b"], out)
-    grads = dict(zip([f"W_{name}" for name in names], np.split(dW * scales, len(names), axis=1)))
-    if db is not None:
-        grads |= zip([f"b_{name}" for name in names], np.split(db * scales, len(names)))
-    return dx, {name: gradient.copy() for name, gradient in grads.items()}  # each in memory of its own
+def project_backward(dy, x, cache, dparams, arena):
+    """dy (n, width) -> dx (n, D)."""
+    columns, dx, joined = cache["columns"], arena.like(x), {"W": arena.like(cache["W"])}
+    joined |= {"b": arena.empty(dy.shape[1])} if "b_Q" in dparams else {}
+    linear_backward(dy, x, cache["W"], dx, joined["W"], joined.get("b"))
+    for letter, array in joined.items():
+        if "Q" in columns:
+            array[..., columns["Q"]] *= cache["scale"]
+        for name, at in columns.items():
+            dparams[f"{letter}_{name}"][...] = array[..., at]
+    return dx
 
 
-def exponentials(s, totals):
-    """The numerators of ops.softmax, in place; row sums to totals (..., 1), 1 for a row of −∞.
+def spread(x, groups, arena):
+    """ops.repeat_heads: x (b, H_kv, S, K) -> (b, H, S, K). For torch each head then lies in one piece."""
+    if groups == 1 and library(x) is np:
+        return x
+    b, H_kv, S, K = x.shape
+    y = arena.empty(b, H_kv, groups, S, K)
+    y[...] = x[:, :, None]
+    return y.reshape(b, -1, S, K)
 
-    The row maxima are those of runs in one long row: numpy.max is slow along many short ones.
+
+def attention(q, k, v, causal, hidden, mask, p, arena):
+    """q (b, H, T, K) scaled, k and v (b, H, S, K) -> o (n, H·K), cache. hidden (b, 1, 1, S): 0, -∞; or None.
+
+    By blocks of queries. A causal block sees the keys up to its own last query: only its last corner hides
+    something. What is kept is the exponentials: `factor` completes the softmax in o, which is smaller.
     """
-    S = s.shape[-1]
-    ones, lowest = np.ones((S, 1), s.dtype), np.finfo(s.dtype).min
-    for rows in blocks(s.size // S, S):
-        e = flat(s)[rows]  # (block, S)
-        top = np.maximum.reduceat(e.reshape(-1), np.arange(0, e.size, S))[:, None]
-        e -= np.maximum(top, lowest)  # −∞ − −∞ is no number
-        np.exp(e, out=e)
-        np.matmul(e, ones, out=flat(totals)[rows])
-    np.copyto(totals, 1, where=totals == 0)
-
-
-def attention(q, k, v, causal, seen, mask, p, arena):
-    """q (b, H, T, K) scaled, k and v (b, H, S, K) -> o (b, T, H·K), cache. seen: (b, 1, 1, S) or None.
-
-    By blocks of queries. A causal block sees the keys up to its own last query, and only its last corner has
-    something to hide. What is kept is the exponentials: the row sums divide o, which is smaller.
-    """
-    b, H, T, K = q.shape
-    S = k.shape[2]
-    o = arena.empty((b, T, H * K), q.dtype)
-    hidden = None if seen is None else np.where(seen, 0, -np.inf).astype(q.dtype)  # (b, 1, 1, S)
-    future = np.triu(np.full((QUERIES, QUERIES), -np.inf, q.dtype), 1)
-    parts = []
-    for start in range(0, T, QUERIES):
-        rows, end = slice(start, min(T, start + QUERIES)), S
-        if causal:
-            end = rows.stop
-        length = rows.stop - start
-        e = np.matmul(q[:, :, rows], k[:, :, :end].mT, out=arena.empty((b, H, length, end), q.dtype))
+    (b, H, T, K), S, xp = q.shape, k.shape[2], library(q)
+    o, parts = arena.empty(b * T, H * K), []
+    o_heads = heads(o, b, K)
+    future = arena.empty(arena.queries, arena.queries)
+    future[...] = -math.inf
+    future = xp.triu(future, 1)
+    for start in range(0, T, arena.queries):
+        rows = slice(start, min(T, start + arena.queries))
+        length, end = rows.stop - start, rows.stop if causal else S
+        e = matmul(q[:, :, rows], k[:, :, :end].mT, out=arena.empty(b, H, length, end))
         if causal:
             e[..., start:] += future[:length, :length]
         if hidden is not None:
             e += hidden[..., :end]
-        inverse = arena.empty((b, H, length, 1), q.dtype)
-        exponentials(e, inverse)
-        np.reciprocal(inverse, out=inverse)
+        factor = exponentials(e, arena.empty(b, H, length, 1), hidden is not None)
         kept, used = e, arena.used
         if mask is not None:
-            kept = drop(_copy(e, arena), mask[..., rows, :end], p)
-        y = np.matmul(kept, v[:, :, :end], out=heads(o, K)[:, :, rows])
-        y *= inverse
+            kept = drop(arena.copy(e), mask[..., rows, :end], p)
+        y = matmul(kept, v[:, :, :end], out=o_heads[:, :, rows])
+        if factor is not None:
+            y *= factor
         arena.used = used
-        parts.append((rows, end, e, inverse))
+        parts.append((rows, end, e, factor))
     return o, {"q": q, "k": k, "v": v, "o": o, "parts": parts, "mask": mask, "p": p}
 
 
 def attention_backward(do, cache, dq, dk, dv, arena):
-    """do (b, T, H·K) -> dq, dk, dv, written to arrays shaped as q, k, v.
+    """do (n, H·K) -> dq, dk, dv, written to arrays shaped as q, k, v.
 
     rowsum(A ∘ dA) is rowsum(O ∘ dO), which is smaller (Dao et al. 2022, section 3.1 and appendix B.2). With
-    do and this sum divided by the row sums, the exponentials serve as weights.
+    do and this sum multiplied by the factor, the exponentials serve as weights.
     """
     q, k, v, mask = cache["q"], cache["k"], cache["v"], cache["mask"]
-    K = q.shape[-1]
-    dots = heads(np.vecdot(*(a.reshape(*a.shape[:2], -1, K) for a in (cache["o"], do))), 1)  # (b, H, T, 1)
-    do = heads(do, K)
-    for number, (rows, end, e, inverse) in enumerate(reversed(cache["parts"])):
-        used = arena.used
-        dy = np.multiply(do[:, :, rows], inverse, out=arena.empty((*e.shape[:3], K), e.dtype))
-        ds = np.matmul(dy, v[:, :, :end].mT, out=arena.like(e))
-        kept = e
+    (b, _, _, K), xp = q.shape, library(q)
+    dots = heads(row_dot(cache["o"], do, K), b, 1)  # (b, H, T, 1)
+    do = spread(heads(do, b, K), 1, arena)  # (b, H, T, K)
+    for number, (rows, end, e, factor) in enumerate(reversed(cache["parts"])):
+        used, dy, dot, kept = arena.used, do[:, :, rows], dots[:, :, rows], e
+        if factor is not None:
+            dy, dot = xp.multiply(dy, factor, out=arena.like(dy)), dot * factor
+        ds = matmul(dy, v[:, :, :end].mT, out=arena.like(e))
         if mask is not None:
             drop(ds, mask[..., rows, :end], cache["p"])
-            kept = drop(_copy(e, arena), mask[..., rows, :end], cache["p"])
-        ds -= dots[:, :, rows] * inverse
+            kept = drop(arena.copy(e), mask[..., rows, :end], cache["p"])
+        ds -= dot
         ds *= e
-        np.matmul(ds, k[:, :, :end], out=dq[:, :, rows])
+        matmul(ds, k[:, :, :end], out=dq[:, :, rows])
         if number == 0:  # the last queries see every key
-            np.matmul(kept.mT, dy, out=dv)
-            np.matmul(ds.mT, q[:, :, rows], out=dk)
+            matmul(kept.mT, dy, out=dv)
+            matmul(ds.mT, q[:, :, rows], out=dk)
         else:
-            dv[:, :, :end] += kept.mT @ dy
-            dk[:, :, :end] += ds.mT @ q[:, :, rows]
+            part = arena.like(dv[:, :, :end])
+            dv[:, :, :end] += matmul(kept.mT, dy, out=part)
+            dk[:, :, :end] += matmul(ds.mT, q[:, :, rows], out=part)
         arena.used = used
 
 
-def multi_head(h, memory, params, causal, seen, mask, out, step):
-    """h (b, T, D) -> cache; y (b, T, D) is written to out. memory (b, S, D); None: h itself."""
-    K, cache, views = step.config.K, {"params": params, "projected": []}, []
-    uses = [(h, "QKV")] if memory is None else [(h, "Q"), (memory, "KV")]
-    for x, names in uses:
-        y, projected = project(x, params, names, 1 / math.sqrt(K), step.arena)
-        cache["projected"].append(projected)
-        views += [heads(part, K) for part in np.split(y, len(names), axis=-1)]
-    q, k, v = views  # (b, H, T, K), (b, H, S, K) twice
-    o, cache["attended"] = attention(q, k, v, causal, seen, mask, step.config.p, step.arena)
+def multi_head(h, memory, params, causal, hidden, mask, out, step):
+    """h (n, D) -> cache; y (n, D) is written to out. memory (m, D), m = b·S; None: h itself."""
+    config, arena, projected, parts = step.config, step.arena, [], {}
+    groups = config.H // (config.H_kv or config.H)
+    for x, names in [(h, "QKV")] if memory is None else [(h, "Q"), (memory, "KV")]:
+        y, of_names = project(x, params, names, 1 / math.sqrt(config.K), arena)
+        projected.append(of_names)
+        parts |= {name: heads(y[:, at], step.b, config.K) for name, at in of_names["columns"].items()}
+    if step.angles and memory is None:
+        turn(parts["Q"], *step.angles)
+        turn(parts["K"], *step.angles)
+    q, k, v = (spread(parts[name], groups if name in "KV" else 1, arena) for name in "QKV")
+    o, attended = attention(q, k, v, causal, hidden, mask, config.p, arena)
     linear(o, params["W_O"], params.get("b_O"), out)
-    return cache
+    return {"params": params, "projected": projected, "attended": attended}
 
 
-def multi_head_backward(dy, h, memory, dmemory, cache, arena):
-    """dy, h (b, T, D) -> dx (b, T, D), dparams; what the memory receives is added to dmemory."""
-    params, attended, views = cache["params"], cache["attended"], []
-    o, K = attended["o"], attended["q"].shape[-1]
-    do = arena.like(o)
-    do, dW_O, db_O = linear_backward(dy, o, params["W_O"], params.get("b_O"), do)
-    uses = list(zip([h] if memory is None else [h, memory], cache["projected"]))
-    dys = [arena.empty((*x.shape[:2], len(projected["scales"])), x.dtype) for x, projected in uses]
-    for y, (_, projected) in zip(dys, uses):
-        views += [heads(part, K) for part in np.split(y, len(projected["names"]), axis=-1)]
-    attention_backward(do, attended, *views, arena)
-    dparams, dxs = present(W_O=dW_O, b_O=db_O), []
-    for y, (x, projected) in zip(dys, uses):
-        dx, of_these = project_backward(y, x, projected, arena.like(x))
-        dxs.append(dx)
-        dparams |= of_these
-    if memory is not None:
-        dmemory += dxs[1]  # every block uses the memory
-    return dxs[0], dparams
+def multi_head_backward(dy, h, cache, dparams, dmemory, step):
+    """dy, h (n, D) -> dx (n, D); what the memory receives is added to dmemory, if there is one."""
+    arena, K, attended, parts, whole = step.arena, step.config.K, cache["attended"], {}, {}
+    do = arena.like(attended["o"])
+    linear_backward(dy, attended["o"], cache["params"]["W_O"], do, dparams["W_O"], dparams.get("b_O"))
+    uses = list(zip([h] if dmemory is None else [h, step.memory], cache["projected"]))
+    dys = [arena.empty(len(x), of_names["W"].shape[1]) for x, of_names in uses]
+    for y, (_, of_names) in zip(dys, uses):
+        parts |= {name: heads(y[:, at], step.b, K) for name, at in of_names["columns"].items()}
+    for name, x in zip("QKV", (attended["q"], attended["k"], attended["v"])):
+        in_place = library(x) is np and parts[name].shape == x.shape
+        whole[name] = parts[name] if in_place else arena.like(x)
+    attention_backward(do, attended, whole["Q"], whole["K"], whole["V"], arena)
+    for name, part in parts.items():
+        if whole[name].shape != part.shape:  # ops.repeat_heads_backward
+            b, _, S, _ = part.shape
+            whole[name] = whole[name].reshape(b, part.shape[1], -1, S, K).sum(axis=2)
+        if whole[name] is not part:
+            part[...] = whole[name]
+    if step.angles and dmemory is None:
+        cos, sin = step.angles
+        turn(parts["Q"], cos, -sin)
+        turn(parts["K"], cos, -sin)
+    dx, *others = [project_backward(y, x, of_names, dparams, arena) for y, (x, of_names) in zip(dys, uses)]
+    for dx_memory in others:
+        dmemory += dx_memory  # every block uses the memory
+    return dx
 
 
-# Feed-forward: ops.feed_forward and ops.activations
-
-
-def relu(x, slope, scratch):
-    """x -> φ(x) in its place, φ'(x) in slope; so do all the others. In cache blocks, scratch is one block."""
-    np.greater(x, 0, out=slope)
-    np.maximum(x, 0, out=x)
-
-
-def gelu(x, slope, scratch):
-    """Φ(x) stands in scratch."""
-    np.multiply(x, 1 / math.sqrt(2), out=scratch)
-    erf(scratch, out=scratch)
-    scratch += 1
-    scratch *= 0.5
-    np.multiply(x, x, out=slope)
-    slope *= -0.5
-    np.exp(slope, out=slope)
-    slope *= 1 / math.sqrt(2 * math.pi)
-    slope *= x
-    slope += scratch
-    x *= scratch
-
-
-def gelu_tanh(x, slope, scratch):
-    """With t = tanh u: φ = x (1 + t)/2 and, in terms of it, φ' = 1 + (1 - t)(φ u' - 1/2)."""
-    c = math.sqrt(2 / math.pi)
-    np.multiply(x, x, out=slope)
-    np.multiply(slope, 0.044715 * c, out=scratch)
-    scratch += c
-    scratch *= x
-    np.tanh(scratch, out=scratch)
-    slope *= 3 * 0.044715 * c
-    slope += c  # u'
-    scratch += 1
-    x *= scratch
-    x *= 0.5  # φ
-    slope *= x
-    slope -= 0.5
-    np.subtract(2, scratch, out=scratch)  # 1 - t
-    slope *= scratch
-    slope += 1
-
-
-ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh}
+# Feed-forward: ops.feed_forward and ops.gated_feed_forward
 
 
 def dense_active(x, W, b, activation, mask, p, arena):
-    """φ(x W + b), dropped: x (..., D) -> a and its slope, both (..., F). In cache blocks."""
-    a = arena.empty((*x.shape[:-1], W.shape[1]), x.dtype)
-    slope = arena.like(a)
-    flat_a, flat_slope = flat(a), flat(slope)
-    used, scratch = arena.used, arena.empty((min(len(flat_a), BLOCK // W.shape[1] + 1), W.shape[1]), x.dtype)
-    for rows in blocks(*flat_a.shape):
-        h = linear(flat(x)[rows], W, b, flat_a[rows])  # (block, F)
-        ACTIVATIONS[activation](h, flat_slope[rows], scratch[: len(h)])
+    """φ(x W + b), dropped: x (n, D) -> a and its slope, both (n, F). In cache blocks."""
+    a = arena.empty(len(x), W.shape[1])
+    slope, blocks = arena.like(a), arena.blocks(a)
+    used, scratch = arena.used, arena.like(a[blocks[0]])
+    for rows in blocks:
+        y, y_slope = linear(x[rows], W, b, a[rows]), slope[rows]  # (block, F)
+        ACTIVATIONS[activation](y, y_slope, scratch[: len(y)])
         if mask is not None:  # dropout multiplies both, so its backward is in the slope
-            drop(h, flat(mask)[rows], p)
-            drop(flat_slope[rows], flat(mask)[rows], p)
+            drop(y, mask[rows], p)
+            drop(y_slope, mask[rows], p)
     arena.used = used
     return a, slope
 
 
-def feed_forward(x, params, activation, mask, p, out, arena):
-    """x (b, T, D) -> cache; y (b, T, D) is written to out."""
-    a, slope = dense_active(x, params["W_1"], params.get("b_1"), activation, mask, p, arena)
-    linear(a, params["W_2"], params.get("b_2"), out)
-    return {"a": a, "slope": slope, "params": params}
+def feed_forward(x, params, config, mask, out, arena):
+    """x (n, D) -> cache; y (n, D) is written to out."""
+    if config.activation != "swiglu":
+        a, slope = dense_active(x, params["W_1"], params.get("b_1"), config.activation, mask, config.p, arena)
+        linear(a, params["W_2"], params.get("b_2"), out)
+        return {"params": params, "a": a, "slope": slope}
+    gate, slope = dense_active(x, params["W_gate"], None, "silu", None, 0, arena)
+    a = linear(x, params["W_up"], None, arena.like(gate))
+    slope *= a  # of the product, through the gate
+    a *= gate
+    linear(a, params["W_down"], None, out)
+    return {"params": params, "a": a, "slope": slope, "gate": gate}
 
 
-def feed_forward_backward(dy, x, cache, arena):
-    """dy, x (b, T, D) -> dx (b, T, D), dparams. The activations give their place to their gradient."""
-    params, a, dh = cache["params"], cache["a"], cache["slope"]
-    da, dW_2, db_2 = linear_backward(dy, a, params["W_2"], params.get("b_2"), a)
-    dh *= da
-    dx = arena.like(x)
-    dx, dW_1, db_1 = linear_backward(dh, x, params["W_1"], params.get("b_1"), dx)
-    return dx, present(W_1=dW_1, b_1=db_1, W_2=dW_2, b_2=db_2)
+def feed_forward_backward(dy, x, cache, dparams, arena):
+    """dy, x (n, D) -> dx (n, D). The activations give their place to their gradient."""
+    params, a, slope, dx = cache["params"], cache["a"], cache["slope"], arena.like(x)
+    if "gate" not in cache:
+        linear_backward(dy, a, params["W_2"], a, dparams["W_2"], dparams.get("b_2"))
+        slope *= a
+        linear_backward(slope, x, params["W_1"], dx, dparams["W_1"], dparams.get("b_1"))
+        return dx
+    linear_backward(dy, a, params["W_down"], a, dparams["W_down"], None)
+    slope *= a
+    linear_backward(slope, x, params["W_gate"], dx, dparams["W_gate"], None)
+    a *= cache["gate"]
+    through_up = arena.like(dx)
+    linear_backward(a, x, params["W_up"], through_up, dparams["W_up"], None)
+    dx += through_up  # x is used twice: by the gate, and by what it gates
+    return dx
 
 
 # Blocks: blocks.sublayer, blocks.encoder_block and blocks.decoder_block
@@ -478,254 +338,260 @@ class Step:
     """What all blocks of a stack are told."""
 
     config: Config
-    keep: Callable  # keep(site, shape): the mask of a dropout site, or None; asked in the order of `blocks`
+    keep: Callable  # keep(site): the mask of a dropout site, or None; asked in the order of `blocks`
     arena: Arena
+    b: int  # sequences
     causal: bool
-    seen: np.ndarray | None  # (b, 1, 1, T), false at padding
-    memory: np.ndarray | None = None  # (b, S, D)
-    memory_seen: np.ndarray | None = None  # (b, 1, 1, S)
-    dmemory: np.ndarray | None = None  # (b, S, D), the sum of what the blocks give
-    buffers: tuple = ()  # two arrays (b, T, D), for what goes into a sub-layer and what comes out
+    hidden: Any  # (b, 1, 1, T), -∞ at padding and 0 elsewhere, or None
+    memory: Any  # (m, D) or None
+    memory_hidden: Any  # (b, 1, 1, S) or None
+    angles: tuple  # cos and sin (T, K/2) of rotary positions, or nothing
+    buffers: tuple  # two arrays (n, D), for what goes into a sub-layer and what comes out
 
 
 def inside(name, h, params, out, step):
-    """What a sub-layer computes of h (b, T, D): written to out. Returns its cache."""
-    config, keep, (b, T, _) = step.config, step.keep, h.shape
+    """What a sub-layer computes of h (n, D): written to out. Returns its cache."""
     if name == "feed_forward":
-        mask = keep("hidden", (b, T, config.F))
-        return feed_forward(h, params, config.activation, mask, config.p, out, step.arena)
+        return feed_forward(h, params, step.config, step.keep("hidden"), out, step.arena)
+    mask = step.keep("attention")
     if name == "cross_attention":
-        mask = keep("attention", (b, config.H, T, step.memory.shape[1]))
-        return multi_head(h, step.memory, params, False, step.memory_seen, mask, out, step)
-    mask = keep("attention", (b, config.H, T, T))
-    return multi_head(h, None, params, step.causal, step.seen, mask, out, step)
+        return multi_head(h, step.memory, params, False, step.memory_hidden, mask, out, step)
+    return multi_head(h, None, params, step.causal, step.hidden, mask, out, step)
 
 
-def inside_backward(name, dy, h, cache, step):
-    """dy, h (b, T, D) -> dx (b, T, D), dparams."""
+def inside_backward(name, dy, h, cache, dparams, dmemory, step):
+    """dy, h (n, D) -> dx (n, D)."""
     if name == "feed_forward":
-        return feed_forward_backward(dy, h, cache, step.arena)
-    memory, dmemory = (step.memory, step.dmemory) if name == "cross_attention" else (None, None)
-    return multi_head_backward(dy, h, memory, dmemory, cache, step.arena)
+        return feed_forward_backward(dy, h, cache, dparams, step.arena)
+    return multi_head_backward(dy, h, cache, dparams, dmemory if name == "cross_attention" else None, step)
 
 
 def sublayer(x, name, params, step):
-    """x (b, T, D) -> y (b, T, D), cache. With the norm in front, y takes the place of x."""
+    """x (n, D) -> y (n, D), cache. With the norm in front, y takes the place of x."""
     config, arena, (before, after) = step.config, step.arena, step.buffers
     h, cache, norm = x, {"name": name, "x": x}, params[f"{name}_norm"]
     if config.norm == "pre":
-        h, cache["pre"] = normalize(x, norm, config.eps, arena, out=before)
+        h, cache["normed"] = normalize(x, norm, config.eps, arena, out=before)
     cache["f"] = inside(name, h, params[name], after, step)
-    cache["mask"] = step.keep("sublayer", x.shape)
+    cache["mask"] = step.keep("sublayer")
     drop(after, cache["mask"], config.p)
     if config.norm == "pre":
         x += after
         return x, cache
     if config.norm == "post":
         after += x
-    y, cache[config.norm] = normalize(after, norm, config.eps, arena, out=arena.like(x))
+    y, cache["normed"] = normalize(after, norm, config.eps, arena, out=arena.like(x))
     if config.norm == "output":
         y += x
     return y, cache
 
 
-def sublayer_backward(dy, cache, step):
-    """dy (b, T, D) -> dx (b, T, D) in its place, dparams of the norm and of f."""
+def sublayer_backward(dy, cache, grads, dmemory, step):
+    """dy (n, D) -> dx (n, D) in its place; grads of the block."""
     arena, config, name, used = step.arena, step.config, cache["name"], step.arena.used
+    dnorm, normed, h = grads[f"{name}_norm"], cache["normed"], cache["x"]
     if config.norm == "post":
-        dy, dnorm = normalize_backward(dy, cache["post"], arena)
-    h, dh = cache["x"], _copy(dy, arena)
+        dy = normalize_backward(dy, normed, dnorm, arena)
+    dh = arena.copy(dy)
     if config.norm == "output":
-        dh, dnorm = normalize_backward(dh, cache["output"], arena)
+        dh = normalize_backward(dh, normed, dnorm, arena)
     if config.norm == "pre":
-        h = normalized(cache["pre"], step.buffers[0])
-    dh, dparams = inside_backward(name, drop(dh, cache["mask"], config.p), h, cache["f"], step)
+        h = scale_shift(normed["x_hat"], normed["gamma"], normed["beta"], step.buffers[0])  # not kept
+    dh = drop(dh, cache["mask"], config.p)
+    dh = inside_backward(name, dh, h, cache["f"], grads[name], dmemory, step)
     if config.norm == "pre":
-        dh, dnorm = normalize_backward(dh, cache["pre"], arena)
+        dh = normalize_backward(dh, normed, dnorm, arena)
     dy += dh  # x is used twice: by f, and by the connection around f
     arena.used = used
-    return dy, {name: dparams, f"{name}_norm": dnorm}
+    return dy
 
 
-# The model: model.encode and model.decode in one, model.head with the loss, and the step
+# The model: model.encode and model.decode in one, model.head, the loss, and the step
 
 
-def stack(name, tokens, params, config, keep, arena, segments=None, memory=None, memory_seen=None):
-    """Embedding, blocks, final norm of "encoder" or "decoder": tokens (b, T) -> x (b, T, D), cache."""
+def stack(name, tokens, params, config, keep, arena, segments=None, memory=None, memory_hidden=None):
+    """Embedding, blocks, final norm of "encoder" or "decoder": tokens (b, T) -> x (n, D), cache."""
+    (b, T), hidden, angles = tokens.shape, None, ()
     source = "source_" if name == "encoder" and config.kind == "encoder-decoder" else ""
     tables = params["embedding"] | params.get(f"{source}embedding", {})
-    norm = params.get(f"{source}embedding_norm")
-    x, embedded = embed(tokens, segments, tables, norm, config, keep, arena)
-    seen = None if config.pad is None else (tokens != config.pad)[:, None, None, :]  # (b, 1, 1, T)
-    step = Step(config, keep, arena, name == "decoder", seen, memory, memory_seen)
-    step.buffers = arena.like(x), arena.like(x)
-    cache = {"name": name, "source": source, "embedded": embedded, "step": step, "blocks": [], "normed": None}
-    for block in params[name]:
-        cache["blocks"].append([])
+    x, embedded = embed(tokens, segments, tables, params.get(f"{source}embedding_norm"), config, keep, arena)
+    if config.pad is not None:
+        hidden = arena.empty(b, 1, 1, T)
+        hidden[...] = 0
+        hidden[:, 0, 0][tokens == config.pad] = -math.inf
+    if config.positions == "rotary":
+        angles = rotary_angles(T, config.K, config.rotary_base)
+        angles = like(np.cos(angles), x), like(np.sin(angles), x)
+    seen = name == "decoder", hidden, memory, memory_hidden
+    step = Step(config, keep, arena, b, *seen, angles, (arena.like(x), arena.like(x)))
+    cache = {"name": name, "source": source, "T": T, "embedded": embedded, "step": step, "normed": None}
+    cache["blocks"] = [[] for _ in params[name]]
+    for block, of_block in zip(params[name], cache["blocks"]):
         for part in ("self_attention", "cross_attention", "feed_forward"):
             if part in block:
                 x, of_part = sublayer(x, part, block, step)
-                cache["blocks"][-1].append(of_part)
+                of_block.append(of_part)
     if config.final_norm:
         x, cache["normed"] = normalize(x, params[f"{name}_norm"], config.eps, arena, out=x)
     return x, cache
 
 
-def stack_backward(dx, cache):
-    """dx (b, T, D) -> dmemory (b, S, D) or None, grads."""
-    grads, name, source, step = {}, cache["name"], cache["source"], cache["step"]
+def stack_backward(dx, cache, grads):
+    """dx (n, D) -> dmemory (m, D), the sum of what the blocks give, or None."""
+    name, source, step, dmemory = cache["name"], cache["source"], cache["step"], None
     if step.memory is not None:
-        step.dmemory = step.arena.like(step.memory)
-        step.dmemory[...] = 0
+        dmemory = step.arena.like(step.memory)
+        dmemory[...] = 0
     if cache["normed"]:
-        dx, grads[f"{name}_norm"] = normalize_backward(dx, cache["normed"], step.arena)
-    grads[name] = [{} for _ in cache["blocks"]]
+        dx = normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], step.arena)
     for block, of_block in reversed(list(zip(cache["blocks"], grads[name]))):
         for of_part in reversed(block):
-            dx, dparams = sublayer_backward(dx, of_part, step)
-            of_block |= dparams
-    tables = embed_backward(dx, cache["embedded"], step.arena)
-    grads[f"{source}embedding"], grads[f"{source}embedding_norm"] = tables
-    return step.dmemory, grads
+            dx = sublayer_backward(dx, of_part, of_block, dmemory, step)
+    dtables, dnorm = (
+        grads["embedding"] | grads.get(f"{source}embedding", {}),
+        grads.get(f"{source}embedding_norm"),
+    )
+    embed_backward(dx, cache["T"], cache["embedded"], dtables, dnorm, step.arena)
+    return dmemory
 
 
-def head_and_loss(x, targets, weights, params, config, label_smoothing, arena):
-    """model.head, the loss and both backwards. x (b, T, D), targets and their weights (b, T).
-
-    Returns the loss, dx (b, T, D), dE (V, D) or None, the gradients of the head.
-    """
-    own, grads, h = params.get("head", {}), {}, x
+def head(x, params, config, arena):
+    """model.head: x (n, D) -> logits (n, V), cache."""
+    own, h, cache = params.get("head", {}), x, {"x": x}
     if config.head_transform:
         W, b = own["W_transform"], own["b_transform"]
-        h, slope = dense_active(x, W, b, config.activation, None, 0, arena)
-        h, normed = normalize(h, params["head_norm"], config.eps, arena, out=h)
+        h, cache["slope"] = dense_active(x, W, b, config.activation, None, 0, arena)
+        h, cache["normed"] = normalize(h, params["head_norm"], config.eps, arena, out=h)
     W = params["embedding"]["E"].T if config.tied else own["W_out"]
-    z = linear(h, W, own.get("b_out"), arena.empty((*x.shape[:2], config.V), x.dtype))
-    loss = cross_entropy(flat(z), targets.reshape(-1), weights.reshape(-1), label_smoothing)  # z is now dz
-    dx, dW, db = linear_backward(z, h, W, own.get("b_out"), arena.like(x))
-    grads["head"] = present(W_out=None if config.tied else dW, b_out=db)
+    logits = linear(h, W, own.get("b_out"), arena.empty(len(x), config.V))
+    return logits, cache | {"h": h, "W": W}
+
+
+def head_backward(dlogits, cache, params, config, grads, arena):
+    """dlogits (n, V) -> dx (n, D). The first to write to the gradient of a table that the head shares."""
+    own, dx = grads.get("head", {}), arena.like(cache["x"])
+    dW = grads["embedding"]["E"].T if config.tied else own["W_out"]
+    linear_backward(dlogits, cache["h"], cache["W"], dx, dW, own.get("b_out"))
     if config.head_transform:
-        dx, grads["head_norm"] = normalize_backward(dx, normed, arena)
+        dx = normalize_backward(dx, cache["normed"], grads["head_norm"], arena)
+        slope, W = cache["slope"], params["head"]["W_transform"]
         slope *= dx
-        dx, dW_t, db_t = linear_backward(slope, x, own["W_transform"], own["b_transform"], dx)
-        grads["head"] |= {"W_transform": dW_t, "b_transform": db_t}
-    return loss, dx, dW.T if config.tied else None, grads
+        linear_backward(slope, cache["x"], W, dx, own["W_transform"], own["b_transform"])
+    return dx
 
 
-def cross_entropy(z, targets, weights, label_smoothing):
-    """ops.cross_entropy. z (n, V), targets and weights (n,) -> loss; z becomes its gradient. By blocks."""
-    ones, smooth, loss = np.ones((z.shape[1], 1), z.dtype), label_smoothing / z.shape[1], 0.0
-    for rows in blocks(*z.shape):
-        s, weight = z[rows], weights[rows, None].astype(z.dtype)  # (block, V), (block, 1)
-        at = np.arange(len(s)), targets[rows]
-        s -= np.max(s, axis=1, keepdims=True)
-        wanted = (1 - label_smoothing) * s[at][:, None] + smooth * (s @ ones)
-        np.exp(s, out=s)
-        total = s @ ones
-        loss += float(np.vdot(weight, np.log(total) - wanted))
-        s *= weight / total
-        s -= smooth * weight
-        s[at] -= (1 - label_smoothing) * weight[:, 0]
-    return loss
-
-
-def part(job, arena):
-    """Loss and gradients of the sequences of one worker."""
-    params, config, batch, targets, weights, label_smoothing, keep = job
-    arena.reset()
+def part_forward(job, arena):
+    """The logits (n, V) of the sequences of one worker, in its arena, and the cache."""
+    params, config, batch, keep = job
     encoded = decoded = None
     if config.kind == "encoder-decoder":
         memory, encoded = stack("encoder", batch["source"], params, config, keep, arena)
-        seen = encoded["step"].seen
-        x, decoded = stack("decoder", batch["target_in"], params, config, keep, arena, None, memory, seen)
+        seen = memory, encoded["step"].hidden
+        x, decoded = stack("decoder", batch["target_in"], params, config, keep, arena, None, *seen)
     elif config.kind == "decoder":
         x, decoded = stack("decoder", batch["tokens"], params, config, keep, arena)
     else:
         x, encoded = stack("encoder", batch["tokens"], params, config, keep, arena, batch.get("segments"))
-    loss, dx, dE, grads = head_and_loss(x, targets, weights, params, config, label_smoothing, arena)
-    for cache in filter(None, (decoded, encoded)):
-        dx, of_stack = stack_backward(dx, cache)  # after the decoder, dx is the gradient of the memory
-        grads |= of_stack
-    if config.kind == "encoder-decoder" and config.shared:
-        grads["embedding"]["E"] += grads["source_embedding"].pop("E")  # used by source and target
-    if config.tied:
-        grads["embedding"]["E"] += dE  # the table is used again, as the head
-    return loss, {name: gradients for name, gradients in grads.items() if gradients}
+    logits, headed = head(x, params, config, arena)
+    return logits, {"params": params, "config": config, "headed": headed, "stacks": (decoded, encoded)}
 
 
-def drawn(batch, config, keep):
-    """All the masks of a step, asked of `keep` in the order of `model`; the workers share them."""
-    masks, D, H = [], config.D, config.H
-    for name in ("source", "target_in", "tokens"):
-        if name in batch:
-            B, T = batch[name].shape
-            sites = [("attention", (B, H, T, T)), ("sublayer", (B, T, D))]
-            if name == "target_in":
-                sites += [("attention", (B, H, T, batch["source"].shape[1])), ("sublayer", (B, T, D))]
-            sites += [("hidden", (B, T, config.F)), ("sublayer", (B, T, D))]
-            for site, shape in [("embedding", (B, T, D)), *sites * config.N]:
-                if site in config.dropout_sites:
-                    masks.append(keep(shape))
-                    if tuple(masks[-1].shape) != shape:
-                        got = tuple(masks[-1].shape)
-                        raise ValueError(f"keep: expected the shape of x {shape}, got {got}")
-    return masks
+def part_backward(dlogits, cache, grads, arena):
+    """Write the gradients of one worker to grads, or to a tree in its arena; return them."""
+    params, config = cache["params"], cache["config"]
+    if grads is None:
+        grads = optree.tree_map(arena.like, params)
+    for name in {"embedding", "source_embedding"} & grads.keys():
+        for table in grads[name].values():
+            table[...] = 0  # rows are added
+    dx = head_backward(dlogits, cache["headed"], params, config, grads, arena)
+    for of_stack in filter(None, cache["stacks"]):
+        dx = stack_backward(dx, of_stack, grads)  # after the decoder, dx is the gradient of the memory
+    return grads
 
 
-HERE = {
-    "H_kv": (None,),
-    "normalization": ("layer_norm",),
-    "activation": tuple(ACTIVATIONS),
-    "positions": ("sinusoidal", "learned"),
-}
-"""What a configuration may ask for here; the rest is left to `model`."""
+def part(job, arena):
+    """Loss and gradients of the sequences of one worker."""
+    inputs, targets, weights, label_smoothing, grads = job
+    logits, cache = part_forward(inputs, arena)
+    loss = cross_entropy(logits, targets.reshape(-1), weights.reshape(-1), label_smoothing, arena)
+    return loss, part_backward(logits, cache, grads, arena)  # the logits have become their gradient
 
 
-def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, workspace=None):
-    """What model.loss_and_gradients returns, for NumPy arrays: the mean loss, and the tree of its gradients.
+def forward(params, config, batch, keep=None, workspace=None):
+    """model.forward: the logits (B, T, V), and a cache for one `backward`, before the workspace's next use.
 
-    workspace: memory and threads for one call after another; a fresh one if None. The gradients never lie in
-    it: the next call leaves them as they are. keep is asked as `model` asks it, for the whole batch.
-
-    Raises TypeError or ValueError as `model` does; NotImplementedError, with the field's name, for what HERE
-    does not list.
+    workspace: memory and threads for one step after another; new ones if None.
+    Raises TypeError or ValueError as `model` does.
     """
-    for name, choices in HERE.items():
-        if getattr(config, name) not in choices:
-            got = getattr(config, name)
-            raise NotImplementedError(f"{name}: expected one of {choices}, got {got!r}; use model")
     check_batch(config, batch)
-    targets, weights = weights_of(config, batch, label_smoothing)
-    masks = drawn(batch, config, keep) if keep else []
-    workspace, jobs, B = workspace or Workspace(), [], len(batch["target_out"])
-    edges = np.linspace(0, B, min(B, len(workspace.arenas)) + 1).astype(int)
-    for rows in map(slice, edges[:-1], edges[1:]):
-
-        def own_keep(site, shape, own=iter([mask[rows] for mask in masks])):  # noqa: B008
-            return next(own) if keep and site in config.dropout_sites else None
-
-        own_batch = {name: np.ascontiguousarray(array[rows]) for name, array in batch.items()}
-        jobs.append((params, config, own_batch, targets[rows], weights[rows], label_smoothing, own_keep))
-    (loss, grads), *others = workspace.map(part, jobs)
-    for other_loss, other in others:
-        loss += other_loss
-        optree.tree_map(lambda a, b: np.add(a, b, out=a), grads, other)
-    return params["embedding"]["E"].dtype.type(loss), grads
+    workspace, shared, inputs = _inputs(params, config, batch, keep, workspace)
+    logits, caches = zip(*workspace.map(part_forward, inputs))
+    shape = *batch["target_in" if config.kind == "encoder-decoder" else "tokens"].shape, config.V
+    cache = {"workspace": workspace, "use": workspace.uses, "shares": shared, "parts": caches}
+    return library(logits[0]).concatenate(logits).reshape(shape), cache  # a copy
 
 
-def weights_of(config, batch, label_smoothing):
-    """Targets (B, T), 0 where they do not count, and their weights (B, T) in the mean, 0 there.
+def backward(dlogits, cache, out=None):
+    """model.backward: dlogits (B, T, V) -> grads, the tree of the parameters.
 
-    Raises ValueError as model.loss_and_gradients and ops.cross_entropy do.
+    out: a tree of arrays like the parameters, which receives the gradients and is returned; new ones if None.
+    Raises RuntimeError if the workspace has been used since `forward`: it holds another step by now.
     """
-    if "target_out" not in batch:
-        raise ValueError(f'batch: expected the entry "target_out", got {sorted(batch)}')
-    targets, ignore_index = batch["target_out"], -100 if config.pad is None else config.pad
-    counted, m = counted_targets(targets, config.V, ignore_index, label_smoothing)
-    return np.where(counted, targets, 0), counted / m
+    workspace = cache["workspace"]
+    if workspace.uses != cache["use"]:
+        raise RuntimeError("cache: expected that of the workspace's last step, but it has been used since")
+    workspace.uses += 1
+
+    def run(job, arena):
+        dz, of_part, grads = job
+        return part_backward(arena.copy(dz.reshape(-1, dz.shape[-1])), of_part, grads, arena)
+
+    outs = _outs(cache["parts"][0]["params"], out, len(cache["parts"]))
+    jobs = zip([dlogits[rows] for rows in cache["shares"]], cache["parts"], outs)
+    return _sum(workspace.map(run, list(jobs)))
 
 
-def _copy(x, arena):
-    copy = arena.like(x)
-    copy[...] = x
-    return copy
+def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, workspace=None, out=None):
+    """What model.loss_and_gradients returns: the mean loss, and the tree of its gradients.
+
+    workspace, out: as in `forward` and `backward`. What is returned never lies in the workspace. keep is
+    asked as `model` asks it, for the whole batch. Raises TypeError or ValueError as `model` does.
+    """
+    E = params["embedding"]["E"]
+    targets, weights = weighted_targets(batch, config, label_smoothing, E)
+    workspace, shared, inputs = _inputs(params, config, batch, keep, workspace)
+    outs = _outs(params, out, len(shared))
+    rows = [(targets[share], weights[share], label_smoothing) for share in shared]
+    jobs = [(own_inputs, *own_rows, own_out) for own_inputs, own_rows, own_out in zip(inputs, rows, outs)]
+    losses, grads = zip(*workspace.map(part, jobs))
+    return like(np.asarray(sum(losses)), E)[()], _sum(grads)
+
+
+def _inputs(params, config, batch, keep, workspace):
+    """The workspace, the share of each worker, and what `part_forward` needs for it."""
+    E, masks = params["embedding"]["E"], masks_of(batch, config, keep)
+    workspace = workspace or Workspace()
+    workspace.reset(E)
+    shared = shares(len(next(iter(batch.values()))), len(workspace.arenas))
+    batch = {name: like(array, E) for name, array in batch.items()}
+    parts = [{name: array[rows] for name, array in batch.items()} for rows in shared]
+    return (
+        workspace,
+        shared,
+        [(params, config, part, keep_of(masks, rows)) for part, rows in zip(parts, shared)],
+    )
+
+
+def _outs(params, out, workers):
+    """Where the workers write gradients: the first to `out` or to new arrays, the others to their arenas."""
+    first = optree.tree_map(lambda p: empty(p.shape, p), params) if out is None else out
+    return [first, *[None] * (workers - 1)]
+
+
+def _sum(grads):
+    """Add up the workers' gradients, in the first tree."""
+    first, *others = grads
+    for other in others:
+        optree.tree_map_(lambda a, b: a.__iadd__(b), first, other)
+    return first

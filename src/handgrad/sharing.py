@@ -1,0 +1,74 @@
+"""How a batch is shared out among workers: the rows of each, their part in the mean, their dropout masks.
+
+The loss is a mean over all targets that count, wherever they are: each worker takes the sum over its own,
+divided by the number of all, and the gradients of the workers add up. The masks are drawn for the whole
+batch, so that it does not matter who computes what.
+"""
+
+import numpy as np
+
+from .algebra import like
+from .kernels import empty
+from .model import check_batch
+from .ops.cross_entropy import counted_targets
+
+
+def shares(B, workers):
+    """Slices of B rows, as equal as can be, one for each worker, or one for each row if there are fewer."""
+    edges = np.linspace(0, B, min(B, workers) + 1).astype(int).tolist()
+    return [slice(*edge) for edge in zip(edges[:-1], edges[1:])]
+
+
+def weighted_targets(batch, config, label_smoothing, x):
+    """Targets (B, T), 0 where they do not count, and their weights (B, T) in the mean, 0 there; as x is.
+
+    Raises TypeError or ValueError as model.loss_and_gradients does.
+    """
+    check_batch(config, batch)
+    if "target_out" not in batch:
+        raise ValueError(f'batch: expected the entry "target_out", got {sorted(batch)}')
+    ignored = -100 if config.pad is None else config.pad
+    counted, m = counted_targets(batch["target_out"], config.V, ignored, label_smoothing)
+    weights = empty(counted.shape, x)
+    weights[...] = like(counted, x)
+    weights *= 1 / m
+    return like(batch["target_out"] * counted, x), weights
+
+
+def masks_of(batch, config, keep):
+    """The dropout masks of a step, with their sites: asked of `keep` for the whole batch, as `model` asks it.
+
+    Raises ValueError if a mask has another shape than what it masks.
+    """
+    masks, D, H = [], config.D, config.H
+    for name in ("source", "target_in", "tokens") if keep else ():
+        if name in batch:
+            B, T = batch[name].shape
+            sites = [("attention", (B, H, T, T)), ("sublayer", (B, T, D))]
+            if name == "target_in":
+                sites += [("attention", (B, H, T, batch["source"].shape[1])), ("sublayer", (B, T, D))]
+            sites += [("hidden", (B, T, config.F)), ("sublayer", (B, T, D))]
+            for site, shape in [("embedding", (B, T, D)), *sites * config.N]:
+                if site in config.dropout_sites:
+                    masks.append((site, keep(shape)))
+                    if tuple(masks[-1][1].shape) != shape:
+                        got = tuple(masks[-1][1].shape)
+                        raise ValueError(f"keep: expected the shape of x {shape}, got {got}")
+    return masks
+
+
+def keep_of(masks, rows):
+    """keep(site): the next mask, that of some rows of the batch, or None where there is none.
+
+    A mask of the attention weights keeps its shape (b, H, T, S); the others are rows (n, D).
+    """
+    own = iter(masks)
+    sites = {site for site, _ in masks}
+
+    def keep(site):
+        if site not in sites:
+            return None
+        mask = next(own)[1][rows]
+        return mask if site == "attention" else mask.reshape(-1, mask.shape[-1])
+
+    return keep

@@ -1,0 +1,125 @@
+"""Memory that a training step uses again and again, and the threads among which it is shared out."""
+
+import math
+import sys
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+
+import numpy as np
+
+from .kernels import empty
+
+
+class Arena:
+    """Memory that is handed out in order and given back in the opposite order.
+
+    What does not fit is allocated by itself, and the next `reset` makes room for it. `block` numbers at a
+    time go through a chain of element-wise steps, and `queries` at a time through attention.
+    """
+
+    def __init__(self, block, queries):
+        self.block, self.queries = block, queries
+        self.memory, self.size, self.used, self.most, self.views = np.empty(0), 0, 0, 0, {}
+
+    def reset(self, x):
+        """Take everything back. From here on the arrays are of x's library, type and device."""
+        same = _kind(self.memory) == _kind(x)
+        if not same or self.most > self.size:
+            self.memory, self.size, self.views = empty((self.most,), x), self.most, {}
+        self.used = 0
+
+    def empty(self, *shape):
+        """An array whose numbers are still to be written. One step asks for the same arrays as the last."""
+        start, size = self.used, math.prod(shape)
+        self.used += -(-size // 16) * 16  # whole lines of the cache
+        if self.used > self.size:
+            self.most = max(self.most, self.used)
+            return empty(shape, self.memory)
+        if (start, shape) not in self.views:
+            self.views[start, shape] = self.memory[start : start + size].reshape(shape)
+        return self.views[start, shape]
+
+    def passing(self, *shape):
+        """An array that torch copies from and lets go. NumPy keeps views of it: for NumPy it is as any."""
+        return self.empty(*shape) if isinstance(self.memory, np.ndarray) else empty(shape, self.memory)
+
+    def like(self, x):
+        """An array of the shape of x."""
+        return self.empty(*x.shape)
+
+    def copy(self, x):
+        """The numbers of x, to be written over."""
+        copy = self.like(x)
+        copy[...] = x
+        return copy
+
+    def blocks(self, x):
+        """Slices of the rows of x (n, D), each about `block` numbers."""
+        n, D = x.shape
+        step = max(1, self.block // D)
+        return [slice(start, min(n, start + step)) for start in range(0, n, step)]
+
+
+class Workspace:
+    """The memory and the threads of a training step, for one step at a time.
+
+    workers: how many threads share the sequences of a batch; one is right for a GPU. block: numbers in a
+    block of an element-wise chain; queries: queries in a block of attention. Nothing that a step returns lies
+    in it.
+
+    Raises ValueError unless all three are at least 1.
+    """
+
+    def __init__(self, workers=2, block=131072, queries=32):
+        for name, value in {"workers": workers, "block": block, "queries": queries}.items():
+            if value < 1:
+                raise ValueError(f"{name}: expected at least 1, got {value}")
+        self.arenas = [Arena(block, queries) for _ in range(workers)]
+        self.threads = ThreadPoolExecutor(max(1, workers - 1))
+        self.uses = 0  # how often it was reset
+
+    def reset(self, x):
+        """Take all memory back, for arrays of the kind of x."""
+        self.uses += 1
+        for arena in self.arenas:
+            arena.reset(x)
+
+    def map(self, f, jobs):
+        """[f(job, arena) for each job], at most as many as workers. The caller does the first.
+
+        With several jobs, each has one thread of torch for itself. None has autograd.
+        """
+        with _torch_threads(1 if len(jobs) > 1 else None):
+            others = [self.threads.submit(_alone, f, *pair) for pair in zip(jobs[1:], self.arenas[1:])]
+            try:
+                first = f(jobs[0], self.arenas[0])
+            finally:
+                wait(others)  # their memory is in use until then
+            return [first, *(other.result() for other in others)]
+
+
+def _alone(f, *args):
+    with _torch_threads(1, restore=False):  # the number is one of the thread, which is the workspace's own
+        return f(*args)
+
+
+@contextmanager
+def _torch_threads(number, restore=True):
+    """No autograd, and so many threads for torch's own loops; None: as many as there are."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    with torch.no_grad():
+        if number is not None:
+            torch.set_num_threads(number)
+        try:
+            yield
+        finally:
+            if restore and number is not None:
+                torch.set_num_threads(before)
+
+
+def _kind(x):
+    return type(x), x.dtype, "cpu" if isinstance(x, np.ndarray) else x.device
