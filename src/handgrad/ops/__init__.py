@@ -214,7 +214,7 @@ OPS = {
     "gelu_tanh": _activation(
         gelu_tanh,
         gelu_tanh_backward,
-        r"dx=dy\,\left(\tfrac{1+t}{2}+\tfrac{x}{2}(1-t^2)\,u'\right)",
+        r"dx=dy\,s\,(1+x(1-s)\,2u'),\; s=\tfrac12(1+\tanh u)",
         "Hendrycks and Gimpel (2016), 2",
     ),
     "silu": _activation(

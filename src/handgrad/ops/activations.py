@@ -2,7 +2,7 @@ r"""Activations, element by element. Φ and φ are the distribution function and
 
     relu(x)      = max(x, 0)                         relu'      = 1 if x > 0 else 0   (0 at the kink)
     gelu(x)      = x Φ(x)                            gelu'      = Φ(x) + x φ(x)
-    gelu_tanh(x) = x (1 + t)/2,  t = tanh(u)         gelu_tanh' = (1 + t)/2 + x (1 - t²) u'/2
+    gelu_tanh(x) = x s,  s = (1 + tanh(u))/2         gelu_tanh' = s (1 + x (1 - s) 2u')
                    u = √(2/π)(x + 0.044715 x³)       u'         = √(2/π)(1 + 3·0.044715 x²)
     silu(x)      = x σ(x)                            silu'      = σ(x) (1 + x (1 - σ(x)))
 
@@ -40,16 +40,18 @@ def gelu_backward(dy, cache):
 
 def gelu_tanh(x):
     """The tanh form of GELU, as in GPT-2. x (...) -> y (...), cache."""
-    u = root(2 / pi(x), x) * x * (1 + 44715 * (x * x) / 1_000_000)
-    t = namespace(x).tanh(u)
-    return x * (1 + t) / 2, {"x": x, "t": t}
+    a = root(2 / pi(x), x)
+    u = x * (a + a * 44715 / 1_000_000 * (x * x))
+    s = (1 + namespace(x).tanh(u)) / 2
+    return x * s, {"x": x, "s": s}
 
 
 def gelu_tanh_backward(dy, cache):
     """dy (...) -> dx (...)."""
-    x, t = cache["x"], cache["t"]
-    du = root(2 / pi(x), x) * (1 + 3 * 44715 * (x * x) / 1_000_000)
-    return dy * ((1 + t) + x * (1 - t * t) * du) / 2
+    x, s = cache["x"], cache["s"]
+    a = root(2 / pi(x), x)
+    two_du = 2 * a + 6 * a * 44715 / 1_000_000 * (x * x)
+    return dy * (s * (1 + x * (1 - s) * two_du))
 
 
 def silu(x):

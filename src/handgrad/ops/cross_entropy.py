@@ -22,10 +22,10 @@ def cross_entropy(z, targets, ignore_index=-100, label_smoothing=0.0):
     if tuple(targets.shape) != tuple(z.shape[:-1]):
         raise ValueError(f"targets: expected shape {tuple(z.shape[:-1])}, got {tuple(targets.shape)}")
     counted, m = counted_targets(xp.asarray(targets), V, ignore_index, label_smoothing)
-    top = xp.max(z, axis=-1, keepdims=True)  # (..., 1)
-    e = xp.exp(z - top)  # (..., V)
+    shifted = z - xp.max(z, axis=-1, keepdims=True)  # (..., V)
+    e = xp.exp(shifted)  # (..., V)
     total = xp.sum(e, axis=-1, keepdims=True)  # (..., 1)
-    log_p = (z - top) - xp.log(total)  # (..., V)
+    log_p = shifted - xp.log(total)  # (..., V)
     one_hot = xp.astype(xp.asarray(targets)[..., None] == like(np.arange(V), z), z.dtype)  # (..., V)
     q = (1 - label_smoothing) * one_hot + label_smoothing / V  # (..., V)
     per_target = -xp.sum(q * log_p, axis=-1)  # (...)

@@ -30,4 +30,4 @@ def dropout_backward(dy, cache):
 
 
 def _apply(x, keep, p):
-    return namespace(x).where(keep, x / (1 - p), 0)
+    return namespace(x).where(keep, x, 0) / (1 - p)

@@ -23,4 +23,4 @@ def linear_backward(dy, cache):
     x, W = cache["x"], cache["W"]
     rows_dy = xp.reshape(dy, (-1, W.shape[1]))  # (positions, F)
     dW = xp.reshape(x, (-1, W.shape[0])).T @ rows_dy
-    return dy @ W.T, dW, (xp.sum(rows_dy, axis=0) if cache["bias"] else None)
+    return xp.reshape(rows_dy @ W.T, x.shape), dW, (xp.sum(rows_dy, axis=0) if cache["bias"] else None)
