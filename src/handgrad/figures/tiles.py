@@ -1,6 +1,7 @@
 """The figures of chapter 19. Each function draws what it is given; the notebook computes every number."""
 
 import numpy as np
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from handgrad.figures import COLOUR, LINES, WIDTH, subplots
@@ -43,18 +44,12 @@ def tiles(states, title=""):
     for state, look in looks.items():
         places = [(j, i) for i, j in np.ndindex(n, m) if states[i, j] == state]
         for number, (x, y) in enumerate(places):
-            ax.add_patch(_square(x, y, **look, label=names[state] if number == 0 else None))
+            ax.add_patch(Rectangle((x, y), 1, 1, lw=1, **look, label=None if number else names[state]))
     ax.set(xlim=(-0.1, m + 0.1), ylim=(n + 0.1, -0.1), aspect="equal", title=title)
     ax.set(xlabel="blocks of keys", ylabel="blocks of queries", xticks=[], yticks=[])
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
     return fig
-
-
-def _square(x, y, **look):
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x, y), 1, 1, lw=1, **look)
 
 
 def sweep(axes, seen, scores, values, tops, averages):
@@ -66,8 +61,11 @@ def sweep(axes, seen, scores, values, tops, averages):
     places, bars = np.arange(len(scores)), np.exp(scores[:seen] - tops[seen])
     left.bar(places[:seen], bars, color=COLOUR["blue"], width=0.7)
     left.plot(places[seen:], np.zeros(len(scores) - seen), ".", color=COLOUR["grey"])
-    left.set(title="exp(s − m) of the keys seen", xlabel="key", ylim=(0, 1.1), xlim=(-0.7, len(scores) - 0.3))
-    left.text(0.03, 0.92, f"m = {tops[seen]:.1f},  z = {bars.sum():.2f}", transform=left.transAxes)
+    left.set(
+        title="exp(s − m) of the keys seen", xlabel="key", ylim=(0, 1.25), xlim=(-0.7, len(scores) - 0.3)
+    )
+    left.set_xticks(places)
+    left.text(0.03, 0.91, f"m = {tops[seen]:.1f},  z = {bars.sum():.2f}", transform=left.transAxes)
     weights = bars / bars.sum()
     right.scatter(*values.T, s=12, color=COLOUR["grey"], zorder=2)
     right.scatter(*values[:seen].T, s=20 + 500 * weights, color=COLOUR["sky"], alpha=0.7, zorder=1)
