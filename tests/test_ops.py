@@ -84,11 +84,10 @@ def test_the_same_on_the_strict_array_standard(name):
         close(got, want, scale=max(np.abs(g).max() for g in gradients))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("name", OPS)
-def test_the_precision_is_kept(name, library, dtype):
-    inputs, options, rng = draw(name)
+def precisions(op, library, dtype, **changes):
+    """The floating types of the output, of the gradients, and of all that the cache holds."""
+    inputs, options, rng = draw(op)
+    options |= changes
     wanted = getattr(torch, dtype) if library == "torch" else np.dtype(dtype)
     convert = (
         (lambda x: torch.tensor(x, dtype=wanted)) if library == "torch" else (lambda x: x.astype(wanted))
@@ -98,10 +97,24 @@ def test_the_precision_is_kept(name, library, dtype):
         for k, v in options.items()
     }
     inputs = optree.tree_map(convert, inputs)
-    y, cache = OPS[name].forward(**inputs, **options)
+    y, cache = OPS[op].forward(**inputs, **options)
     dy = convert(np.asarray(rng.standard_normal(tuple(y.shape))))
-    gradients = optree.tree_leaves(OPS[name].backward(dy, cache))
-    assert {leaf.dtype for leaf in [y, *gradients]} == {wanted}
+    leaves = optree.tree_leaves((y, cache, OPS[op].backward(dy, cache)))
+    types = {str(leaf.dtype).removeprefix("torch.") for leaf in leaves if hasattr(leaf, "dtype")}
+    return {dtype for dtype in types if "float" in dtype}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("name", OPS)
+def test_the_precision_is_kept(name, library, dtype):
+    assert precisions(name, library, dtype) == {dtype}
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_a_leak_of_float64_is_seen(name):
+    """NumPy's float64, where Python's float is meant, turns float32 arrays into float64."""
+    assert precisions(name, "numpy", "float32", eps=np.float64(0.1)) == {"float32", "float64"}
 
 
 @pytest.mark.parametrize("name", OPS)
