@@ -7,6 +7,7 @@ import optree
 import pytest
 
 from handgrad import optim
+from handgrad.workspace import Workspace
 
 STEPS = 120
 TOLERANCE = 1e-12  # float64, 120 steps whose rounding errors (1e-16 each) add up
@@ -64,6 +65,23 @@ def beside_torch(rng, make, init, step):
     return error
 
 
+def in_place(library, **options):
+    """`adamw_in_place` with the signature of `adamw`, by way of vectors of one library."""
+
+    def step(params, grads, state, rate):
+        torch = pytest.importorskip("torch")
+        to = torch.from_numpy if library == "torch" else np.copy
+        (p, new), (g, _) = optim.flatten(params), optim.flatten(grads)
+        (m, first), (v, second) = optim.flatten(state["m"]), optim.flatten(state["v"])
+        vectors = {"step": state["step"], "m": to(m), "v": to(v)}
+        ours = to(p)
+        optim.adamw_in_place(ours, to(g), vectors, rate, **options)
+        p[...], m[...], v[...] = (np.asarray(vector) for vector in (ours, vectors["m"], vectors["v"]))
+        return new, {"step": vectors["step"], "m": first, "v": second}
+
+    return step
+
+
 CASES = {
     "sgd": (lambda torch, p: torch.optim.SGD(p, lr=1.0), optim.sgd_init, optim.sgd),
     "momentum": (
@@ -83,12 +101,65 @@ CASES = {
         optim.adamw_init,
         lambda *a: optim.adamw(*a, beta_1=0.8, beta_2=0.95, eps=1e-6, weight_decay=0.3),
     ),
+    **{
+        f"adamw in place, {library}": (
+            lambda torch, p: torch.optim.AdamW(p, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.3),
+            optim.adamw_init,
+            in_place(library, beta_1=0.8, beta_2=0.95, eps=1e-6, weight_decay=0.3),
+        )
+        for library in ("numpy", "torch")
+    },
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_step_is_that_of_torch(name, rng):
     assert beside_torch(rng, *CASES[name]) <= TOLERANCE
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("max_norm", [None, 0.5, 1e9])
+def test_in_place_with_blocks_workers_and_clipping(rng, monkeypatch, workers, max_norm):
+    """Equal to the two pure functions, when blocks and shares do not divide the vector."""
+    monkeypatch.setattr(optim, "ADAM_BLOCK", 4)
+    params, state, workspace = tree(rng), optim.adamw_init(tree(rng)), Workspace(workers)
+    p, views = optim.flatten(params)
+    in_place_state = {"step": 0, "m": 0 * p, "v": 0 * p}
+    for _ in range(5):
+        grads = gradients(rng, params)
+        g, _ = optim.flatten(grads)
+        norm = None
+        if max_norm is not None:
+            grads, norm = optim.clip_by_global_norm(grads, max_norm)
+        got = optim.adamw_in_place(p, g, in_place_state, 0.1, max_norm=max_norm, workspace=workspace)
+        assert (got is None) == (norm is None) and (norm is None or abs(got - norm) <= TOLERANCE * norm)
+        params, state = optim.adamw(params, grads, state, 0.1)
+    for ours, theirs in zip(optree.tree_leaves(views), optree.tree_leaves(params), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+    assert in_place_state["step"] == 5
+
+
+def test_in_place_nothing_changes_if_the_gradient_is_not_finite(rng):
+    p, g = rng.normal(size=7), np.full(7, np.inf)
+    state, before = {"step": 0, "m": np.zeros(7), "v": np.zeros(7)}, p.copy()
+    with pytest.raises(FloatingPointError, match="grads"):
+        optim.adamw_in_place(p, g, state, 0.1, max_norm=1.0)
+    assert np.array_equal(p, before) and state["step"] == 0 and not state["m"].any() and not state["v"].any()
+    with pytest.raises(ValueError, match=r"g: expected a vector like p, of shape \(7,\), got \(6,\)"):
+        optim.adamw_in_place(p, g[1:], state, 0.1)
+    with pytest.raises(ValueError, match="rate: expected a number"):
+        optim.adamw_in_place(p, g, state, -0.1)
+
+
+def test_flatten_makes_views_of_one_vector(rng):
+    params = tree(rng)
+    vector, views = optim.flatten(params)
+    assert optree.tree_all(optree.tree_map(np.array_equal, params, views))
+    assert all(np.shares_memory(vector, leaf) for leaf in optree.tree_leaves(views))
+    assert not any(np.shares_memory(vector, np.asarray(leaf)) for leaf in optree.tree_leaves(params))
+    assert vector.size == sum(np.size(leaf) for leaf in optree.tree_leaves(params))
+    with pytest.raises(ValueError, match=r"tree: expected arrays of one type, got \['float32', 'float64'\]"):
+        optim.flatten({"a": np.zeros(2), "b": np.zeros(2, np.float32)})
 
 
 WRONG = {

@@ -47,15 +47,16 @@ def same(one, other):
     )
 
 
+@pytest.mark.parametrize("engine", train.ENGINES)
 @pytest.mark.parametrize("schedule, norm", [("cosine", "post"), ("inverse_square_root", "pre")])
-def test_every_loss_is_that_of_the_twin_under_torch_optim(schedule, norm):
+def test_every_loss_is_that_of_the_twin_under_torch_optim(schedule, norm, engine):
     torch = pytest.importorskip("torch")
     from handgrad import twin
 
     config = dataclasses.replace(CONFIG, norm=norm)
     recipe = dataclasses.replace(RECIPE, schedule=schedule)
     state = train.start(config, seed=5, dtype=np.float64)
-    ours = run(state, config, recipe)
+    ours = run(state, config, recipe, engine=engine)
 
     other = twin.load(twin.Twin(config), state.params)
     beside = torch.optim.AdamW(other.parameters(), betas=(0.9, 0.98), eps=1e-9, weight_decay=0.02)
@@ -84,16 +85,44 @@ def test_the_twin_refutes_a_wrong_training():
     assert right[0] == other[0] and max(abs(np.array(right) / other - 1)) > 1e-5
 
 
-def test_precision_is_kept():
+def test_an_unknown_engine_is_refused():
+    with pytest.raises(ValueError, match="engine: expected one of .'fused', 'readable'., got 'steam'"):
+        run(train.start(CONFIG, seed=1), engine="steam")
+
+
+def test_gradients_from_elsewhere_are_used_by_both_engines():
+    """As data-parallel training gives them: here they are doubled, and clipped to another length."""
+    recipe = dataclasses.replace(RECIPE, max_norm=1e9)
+
+    def doubled(*args):
+        loss, grads = model.loss_and_gradients(*args)
+        return loss, optree.tree_map(lambda g: 2 * g, grads)
+
+    state = train.start(CONFIG, seed=1, dtype=np.float64)
+    one, other = (run(state, CONFIG, recipe, until=5, engine=e, gradients=doubled) for e in train.ENGINES)
+    np.testing.assert_allclose(one.losses, other.losses, rtol=1e-12)
+    undoubled = run(state, CONFIG, recipe, until=5)  # Adam all but divides the factor out of the losses
+    m, halved = (run.moments["m"]["encoder"][0]["feed_forward"]["W_1"] for run in (one, undoubled))
+    assert 1.9 < np.linalg.norm(m) / np.linalg.norm(halved) < 2.1
+
+
+@pytest.mark.parametrize("engine", train.ENGINES)
+def test_precision_is_kept(engine):
     for dtype in (np.float32, np.float64):
-        state = run(train.start(CONFIG, seed=1, dtype=dtype), until=3)
+        state = run(train.start(CONFIG, seed=1, dtype=dtype), until=3, engine=engine)
         leaves = optree.tree_leaves((state.params, state.moments["m"], state.moments["v"]))
         assert {leaf.dtype for leaf in leaves} == {np.dtype(dtype)}
 
 
-def test_a_run_changes_no_state_it_was_given():
+@pytest.mark.parametrize("engine", train.ENGINES)
+def test_a_run_changes_no_state_it_was_given(engine):
     state = train.start(CONFIG, seed=1)
-    first, second = run(state, until=4), run(state, until=4)
+    before = optree.tree_map(np.copy, state.params)
+    first, second = (run(state, until=4, engine=engine) for _ in range(2))
+    assert optree.tree_all(optree.tree_map(np.array_equal, before, state.params))
+    kept = optree.tree_map(np.copy, first.params)
+    run(first, until=6, engine=engine)
+    assert optree.tree_all(optree.tree_map(np.array_equal, kept, first.params))
     assert same(first, second) and state.step == 0 and state.losses == [] and first.step == 4
     assert not same(first, run(train.start(CONFIG, seed=2), until=4))
 

@@ -11,7 +11,6 @@ The formulas are those of `ops`; each function here names its own and says what 
     workspace         the arrays of a step lie in memory that the next step uses again
     two workers       each takes half of the sequences, in a thread; their gradients are added
 
-The last one wants matrix products that use one thread each: set OMP_NUM_THREADS=1 before NumPy is imported.
 What NumPy and torch say differently is in `kernels`: sums as products, sorting, fused chains.
 
 A backward here uses up its cache and the dy that it is given, and writes the gradients of the parameters
@@ -50,8 +49,8 @@ from .kernels import (
 )
 from .model import check_batch
 from .ops import rotary_angles, sinusoidal
-from .sharing import keep_of, masks_of, shares, weighted_targets
-from .workspace import Arena, Workspace
+from .sharing import keep_of, masks_of, weighted_targets
+from .workspace import Arena, Workspace, shares
 
 # Embedding: ops.embedding and ops.positions
 

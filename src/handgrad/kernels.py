@@ -199,6 +199,27 @@ def cross_entropy(z, targets, weights, label_smoothing, arena):
     return loss
 
 
+def adamw(p, g, m, v, scratch, decay, beta_1, beta_2, root_bias, step, eps):
+    """optim.adamw for runs of numbers: p, m and v in place. step and root_bias hold the bias corrections."""
+    xp = library(p)
+    p *= decay
+    if xp is np:
+        m += np.multiply(np.subtract(g, m, out=scratch), 1 - beta_1, out=scratch)
+        v *= beta_2
+        v += np.multiply(np.multiply(g, g, out=scratch), 1 - beta_2, out=scratch)
+    else:
+        m.lerp_(g, 1 - beta_1)
+        v.mul_(beta_2).addcmul_(g, g, value=1 - beta_2)
+    xp.sqrt(v, out=scratch)
+    scratch *= 1 / root_bias
+    scratch += eps
+    if xp is np:
+        np.divide(m, scratch, out=scratch)
+        p -= np.multiply(scratch, step, out=scratch)
+    else:
+        p.addcdiv_(m, scratch, value=-step)
+
+
 # Activations: x -> φ(x) in its place, φ'(x) in slope. scratch is one more array of this shape.
 
 

@@ -15,6 +15,11 @@ import math
 import numpy as np
 import optree
 
+from . import kernels
+from .workspace import Workspace, shares
+
+ADAM_BLOCK = 16384  # numbers that AdamW takes at a time: five such runs stay in a core's own cache
+
 
 def sgd_init(params):
     """Return the state of `sgd`: the number of steps taken, 0."""
@@ -88,6 +93,57 @@ def adamw(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8, weight
     return adam(shrunk, grads, state, rate, beta_1, beta_2, eps)
 
 
+def flatten(tree):
+    """Copy a tree of arrays into one vector. Returns the vector, and the tree of its pieces: views of it.
+
+    Raises ValueError if the tree has no array, or arrays of several types.
+    """
+    leaves = optree.tree_leaves(tree)
+    if len({leaf.dtype for leaf in leaves}) != 1:
+        raise ValueError(
+            f"tree: expected arrays of one type, got {sorted({str(leaf.dtype) for leaf in leaves})}"
+        )
+    ends = np.cumsum([math.prod(leaf.shape) for leaf in leaves]).tolist()
+    vector = kernels.empty((ends[-1],), leaves[0])
+    views = [
+        vector[a:b].reshape(leaf.shape) for a, b, leaf in zip([0, *ends[:-1]], ends, leaves, strict=True)
+    ]
+    for view, leaf in zip(views, leaves, strict=True):
+        view[...] = leaf
+    return vector, optree.tree_unflatten(optree.tree_structure(tree), views)
+
+
+def adamw_in_place(
+    p, g, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8, weight_decay=0.01, max_norm=None, workspace=None
+):
+    """`clip_by_global_norm`, unless max_norm is None, and `adamw`: for vectors, in place, in one pass.
+
+    p, g and the moments state["m"] and state["v"] are vectors of one length, such as `flatten` makes; p and
+    the state change, and g is used up. A block of them at a time goes through all steps and stays in the
+    cache. workspace: its workers share the blocks. Returns the norm of g, or None. Raises as both functions.
+    """
+    if p.shape != g.shape or p.ndim != 1:
+        raise ValueError(f"g: expected a vector like p, of shape {tuple(p.shape)}, got {tuple(g.shape)}")
+    _check([], [], rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
+    norm = None if max_norm is None else math.sqrt(float(g @ g))
+    factor = 1.0 if norm is None else _factor(norm, max_norm, 1e-6)
+    state["step"] += 1
+    root_bias, step = math.sqrt(1 - beta_2 ** state["step"]), rate / (1 - beta_1 ** state["step"])
+    workspace = workspace or Workspace(workers=1)
+
+    def run(job, arena):
+        scratch = kernels.empty((min(ADAM_BLOCK, len(p)),), p)
+        for start in range(job.start, job.stop, ADAM_BLOCK):
+            at = slice(start, min(job.stop, start + ADAM_BLOCK))
+            if factor != 1:
+                g[at] *= factor
+            vectors = p[at], g[at], state["m"][at], state["v"][at], scratch[: at.stop - at.start]
+            kernels.adamw(*vectors, 1 - rate * weight_decay, beta_1, beta_2, root_bias, step, eps)
+
+    workspace.map(run, shares(len(p), len(workspace.arenas)))
+    return norm
+
+
 def clip_by_global_norm(grads, max_norm, eps=1e-6):
     """Shorten the gradient, taken as one long vector, to at most max_norm (Pascanu et al. 2013, Algorithm 1).
 
@@ -95,12 +151,8 @@ def clip_by_global_norm(grads, max_norm, eps=1e-6):
     below 1; eps is PyTorch's and keeps the result strictly shorter than max_norm. The direction stays.
     Raises ValueError unless max_norm > 0; FloatingPointError if a gradient is not finite.
     """
-    if not max_norm > 0:
-        raise ValueError(f"max_norm: expected a positive number, got {max_norm}")
     norm = math.hypot(*(float(np.linalg.norm(np.ravel(g))) for g in optree.tree_leaves(grads)))
-    if not math.isfinite(norm):
-        raise FloatingPointError(f"grads: expected finite numbers, got a gradient of norm {norm}")
-    factor = min(1.0, max_norm / (norm + eps))
+    factor = _factor(norm, max_norm, eps)
     return optree.tree_map(lambda g: g * factor, grads), norm
 
 
@@ -136,6 +188,15 @@ def cosine(step, steps, peak, warmup=0, floor=0.0):
     if step < warmup:
         return peak * step / warmup
     return floor + (peak - floor) * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2
+
+
+def _factor(norm, max_norm, eps):
+    """What a gradient of this norm is multiplied by."""
+    if not max_norm > 0:
+        raise ValueError(f"max_norm: expected a positive number, got {max_norm}")
+    if not math.isfinite(norm):
+        raise FloatingPointError(f"grads: expected finite numbers, got a gradient of norm {norm}")
+    return min(1.0, max_norm / (norm + eps))
 
 
 def _zeros(params):

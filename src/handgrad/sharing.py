@@ -5,18 +5,10 @@ divided by the number of all, and the gradients of the workers add up. The masks
 batch, so that it does not matter who computes what.
 """
 
-import numpy as np
-
 from .algebra import like
 from .kernels import empty
 from .model import check_batch
 from .ops.cross_entropy import counted_targets
-
-
-def shares(B, workers):
-    """Slices of B rows, as equal as can be, one for each worker, or one for each row if there are fewer."""
-    edges = np.linspace(0, B, min(B, workers) + 1).astype(int).tolist()
-    return [slice(*edge) for edge in zip(edges[:-1], edges[1:])]
 
 
 def weighted_targets(batch, config, label_smoothing, x):

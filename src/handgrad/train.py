@@ -19,8 +19,9 @@ import numpy as np
 import optree
 from tqdm import tqdm
 
-from . import model, optim
+from . import fused, model, optim
 from .config import Config, init, shapes
+from .workspace import Workspace
 
 FORMAT = 1  # of a checkpoint
 
@@ -100,15 +101,49 @@ def update(state, batch, config, recipe, keep=None, gradients=model.loss_and_gra
 
     Raises FloatingPointError, with the number of the update, if the loss or a gradient is not finite.
     """
-    step = state.step + 1
     loss, grads = gradients(state.params, config, batch, keep, recipe.label_smoothing)
-    if not math.isfinite(loss):
-        raise FloatingPointError(f"loss: expected a finite number, got {float(loss)} in update {step}")
+    _check_loss(loss, state)
     grads, _ = optim.clip_by_global_norm(grads, recipe.max_norm)
     rest = recipe.beta_1, recipe.beta_2, recipe.eps, recipe.weight_decay
-    params, moments = optim.adamw(state.params, grads, state.moments, recipe.rate(step), *rest)
-    tokens = state.tokens + counted(batch, config)
-    return State(params, moments, state.rng, [*state.losses, float(loss)], tokens)
+    params, moments = optim.adamw(state.params, grads, state.moments, recipe.rate(state.step + 1), *rest)
+    return _next(state, params, moments, loss, batch, config)
+
+
+def readable(state, config, recipe, gradients=None):
+    """Return the function (state, batch, keep) -> next state that is `update`, operation by operation."""
+    gradients = gradients or model.loss_and_gradients
+    return lambda state, batch, keep: update(state, batch, config, recipe, keep, gradients)
+
+
+def fast(state, config, recipe, gradients=None):
+    """Return a function (state, batch, keep) -> next state that does what `update` does, with `fused`.
+
+    The arrays of `state` are copied once, into one vector for all parameters and one for each moment; then
+    every update works in place, and the states it returns share these vectors.
+    """
+    p, params = optim.flatten(state.params)
+    g, grads = optim.flatten(state.params)
+    (m, first), (v, second) = (optim.flatten(state.moments[name]) for name in "mv")
+    workspace, moments = Workspace(), {"step": state.step, "m": m, "v": v}
+
+    def update_in_place(state, batch, keep):
+        given = params, config, batch, keep, recipe.label_smoothing
+        if gradients is None:
+            loss, _ = fused.loss_and_gradients(*given, workspace, out=grads)
+        else:
+            loss, new = gradients(*given)
+            optree.tree_map_(np.copyto, grads, new)
+        _check_loss(loss, state)
+        rest = recipe.beta_1, recipe.beta_2, recipe.eps, recipe.weight_decay, recipe.max_norm, workspace
+        optim.adamw_in_place(p, g, moments, recipe.rate(state.step + 1), *rest)
+        return _next(state, params, {"step": moments["step"], "m": first, "v": second}, loss, batch, config)
+
+    return update_in_place
+
+
+ENGINES = {"fused": fast, "readable": readable}
+"""How `run` computes an update: with `fused`, in place, or with `model` and `optim`, operation by operation.
+The numbers are the same, up to rounding."""
 
 
 def run(
@@ -120,27 +155,31 @@ def run(
     checkpoint=None,
     every=None,
     progress=True,
-    gradients=model.loss_and_gradients,
+    engine="fused",
+    gradients=None,
 ) -> State:
     """Train until update `until` (the end of the recipe if None) and return the new state.
 
     draw(rng, batch_size) returns a batch. The given state, its generator included, is left as it was. With
     `checkpoint`, a path, the state is saved every `every` updates and at the end. Progress goes to the
-    standard output: the loss, and target tokens per second. `gradients`: as for `update`.
+    standard output: the loss, and target tokens per second. engine: one of ENGINES. gradients: a function
+    that takes and returns what `model.loss_and_gradients` does; that of the engine if None.
 
-    Raises ValueError if `until` is not between the state's step and the recipe's end; errors as `update`.
+    Raises ValueError if `until` is not between the state's step and the recipe's end, or on another engine;
+    errors as `update`.
     """
+    if engine not in ENGINES:
+        raise ValueError(f"engine: expected one of {tuple(ENGINES)}, got {engine!r}")
     until = recipe.steps if until is None else until
     if not state.step <= until <= recipe.steps:
         raise ValueError(f"until: expected {state.step} … {recipe.steps}, got {until}")
     state = dataclasses.replace(state, rng=copy.deepcopy(state.rng))
-    seen = state.tokens
+    advance, seen = ENGINES[engine](state, config, recipe, gradients), state.tokens
     bar = tqdm(total=until, initial=state.step, unit="update", disable=not progress, file=sys.stdout)
     with bar:
         while state.step < until:
             batch = draw(state.rng, recipe.batch_size)
-            keep = dropout_from(state.rng, config.p)
-            state = update(state, batch, config, recipe, keep, gradients)
+            state = advance(state, batch, dropout_from(state.rng, config.p))
             elapsed = max(bar.format_dict["elapsed"] or 0, 1e-9)
             speed = f"{(state.tokens - seen) / elapsed:.0f} tokens/s"
             bar.set_postfix_str(f"loss {state.losses[-1]:.3f}, {speed}", refresh=False)
@@ -148,6 +187,17 @@ def run(
             if checkpoint is not None and (state.step == until or (every and state.step % every == 0)):
                 save(checkpoint, state, config, recipe)
     return state
+
+
+def _check_loss(loss, state):
+    if not math.isfinite(loss):
+        got = f"{float(loss)} in update {state.step + 1}"
+        raise FloatingPointError(f"loss: expected a finite number, got {got}")
+
+
+def _next(state, params, moments, loss, batch, config):
+    tokens = state.tokens + counted(batch, config)
+    return State(params, moments, state.rng, [*state.losses, float(loss)], tokens)
 
 
 class CheckpointError(ValueError):

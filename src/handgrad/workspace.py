@@ -1,11 +1,13 @@
 """Memory that a training step uses again and again, and the threads among which it is shared out."""
 
+import functools
 import math
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from .kernels import empty
 
@@ -60,6 +62,12 @@ class Arena:
         return [slice(start, min(n, start + step)) for start in range(0, n, step)]
 
 
+def shares(n, workers):
+    """Slices of n rows, as equal as can be, one for each worker, or one for each row if there are fewer."""
+    edges = np.linspace(0, n, min(n, workers) + 1).astype(int).tolist()
+    return [slice(*edge) for edge in zip(edges[:-1], edges[1:])]
+
+
 class Workspace:
     """The memory and the threads of a training step, for one step at a time.
 
@@ -87,10 +95,11 @@ class Workspace:
     def map(self, f, jobs):
         """[f(job, arena) for each job], at most as many as workers. The caller does the first.
 
-        With several jobs, each has one thread of torch for itself. None has autograd.
+        With several jobs, each has one thread for products and for torch's loops. None has autograd.
         """
-        with _torch_threads(1 if len(jobs) > 1 else None):
-            others = [self.threads.submit(_alone, f, *pair) for pair in zip(jobs[1:], self.arenas[1:])]
+        alone = len(jobs) > 1
+        with _single_threads(alone), _torch_thread(alone, restore=True):
+            others = [self.threads.submit(_beside, f, *pair) for pair in zip(jobs[1:], self.arenas[1:])]
             try:
                 first = f(jobs[0], self.arenas[0])
             finally:
@@ -98,26 +107,36 @@ class Workspace:
             return [first, *(other.result() for other in others)]
 
 
-def _alone(f, *args):
-    with _torch_threads(1, restore=False):  # the number is one of the thread, which is the workspace's own
+def _beside(f, *args):
+    with _torch_thread(True, restore=False):  # torch's number is one of the thread, and this is our thread
         return f(*args)
 
 
+def _single_threads(alone):
+    """NumPy's products use one thread if `alone`: two workers with two threads each wait for each other."""
+    return _blas().limit(limits=1) if alone else nullcontext()
+
+
+@functools.cache
+def _blas():
+    return ThreadpoolController().select(user_api="blas")
+
+
 @contextmanager
-def _torch_threads(number, restore=True):
-    """No autograd, and so many threads for torch's own loops; None: as many as there are."""
+def _torch_thread(alone, restore):
+    """No autograd in this thread; and one thread for torch's own loops if `alone`, if torch is there."""
     torch = sys.modules.get("torch")
     if torch is None:
         yield
         return
     before = torch.get_num_threads()
     with torch.no_grad():
-        if number is not None:
-            torch.set_num_threads(number)
+        if alone:
+            torch.set_num_threads(1)
         try:
             yield
         finally:
-            if restore and number is not None:
+            if alone and restore:
                 torch.set_num_threads(before)
 
 
