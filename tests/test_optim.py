@@ -197,12 +197,13 @@ def test_adam_with_coupled_decay_differs_from_adamw(rng):
 
 @pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adamw"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_precision_is_kept_and_nothing_is_changed_in_place(name, dtype, rng):
+@pytest.mark.parametrize("rate", [0.1, np.float64(0.1)])
+def test_precision_is_kept_and_nothing_is_changed_in_place(name, dtype, rate, rng):
     params, grads = tree(rng, dtype), tree(rng, dtype)
     before = optree.tree_map(np.copy, params)
     state = getattr(optim, name + "_init")(params)
-    new, state = getattr(optim, name)(params, grads, state, 0.1)
-    new, state = getattr(optim, name)(new, grads, state, 0.1)
+    new, state = getattr(optim, name)(params, grads, state, rate)
+    new, state = getattr(optim, name)(new, grads, state, rate)
     moments = [leaf for key, part in state.items() if key != "step" for leaf in optree.tree_leaves(part)]
     assert {leaf.dtype for leaf in optree.tree_leaves(new) + moments} == {np.dtype(dtype)}
     assert all(np.array_equal(a, b) for a, b in zip(*map(optree.tree_leaves, (params, before)), strict=True))
@@ -247,6 +248,12 @@ def test_clipping_refuses_what_is_not_finite(rng):
 def test_clipping_of_zero_gradients_is_zero():
     clipped, norm = optim.clip_by_global_norm({"W": np.zeros((2, 3), np.float32)}, 1.0)
     assert norm == 0 and not clipped["W"].any() and clipped["W"].dtype == np.float32
+
+
+def test_clipping_keeps_the_precision():
+    grads = {"W": np.ones((2, 3), np.float32)}
+    for max_norm in (0.5, np.float64(0.5)):
+        assert optim.clip_by_global_norm(grads, max_norm)[0]["W"].dtype == np.float32
 
 
 def test_inverse_square_root_is_its_closed_form():

@@ -7,7 +7,8 @@ a pure function of one signature,
     params, state = adam(params, grads, state, rate)
 
 and works on arrays of any kind, because it only adds, multiplies and takes powers. The number of the step
-counts from 1. Arrays keep their precision: float32 parameters stay float32.
+counts from 1. Arrays keep their precision: float32 parameters stay float32, even if the rate is a float64 of
+NumPy's, such as an entry of an array.
 """
 
 import math
@@ -31,7 +32,7 @@ def sgd(params, grads, state, rate):
 
     Raises ValueError if rate is negative or the two trees differ in keys or shapes.
     """
-    _check(params, grads, rate=rate)
+    (rate,) = _checked(params, grads, rate=rate)
     return optree.tree_map(lambda p, g: p - rate * g, params, grads), {"step": state["step"] + 1}
 
 
@@ -45,7 +46,7 @@ def momentum(params, grads, state, rate, beta=0.9):
 
     Raises ValueError if rate is negative, beta is outside [0, 1) or the trees differ in keys or shapes.
     """
-    _check(params, grads, rate=rate, beta=beta)
+    rate, beta = _checked(params, grads, rate=rate, beta=beta)
     v = optree.tree_map(lambda v, g: beta * v + g, state["v"], grads)
     return optree.tree_map(lambda p, v: p - rate * v, params, v), {"step": state["step"] + 1, "v": v}
 
@@ -64,10 +65,11 @@ def adam(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8):
     The moments start at 0 and are therefore too small at first, by exactly the factor 1 − βᵗ.
     Raises ValueError if rate is negative, a beta is outside [0, 1), eps is not positive or the trees differ.
     """
-    _check(params, grads, rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps)
+    numbers = dict(rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps)
+    rate, beta_1, beta_2, eps = _checked(params, grads, **numbers)
     t = state["step"] + 1
     m = optree.tree_map(lambda m, g: beta_1 * m + (1 - beta_1) * g, state["m"], grads)
-    v = optree.tree_map(lambda v, g: beta_2 * v + (1 - beta_2) * g**2, state["v"], grads)
+    v = optree.tree_map(lambda v, g: beta_2 * v + (1 - beta_2) * (g * g), state["v"], grads)
     m_bias, v_bias = 1 - beta_1**t, 1 - beta_2**t
 
     def update(p, m, v):
@@ -88,7 +90,7 @@ def adamw(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8, weight
     through the moments: added to the gradient, it would be divided by √v̂ as well, which is another method.
     Raises ValueError as `adam`, and if weight_decay is negative.
     """
-    _check(params, grads, rate=rate, weight_decay=weight_decay)
+    rate, weight_decay = _checked(params, grads, rate=rate, weight_decay=weight_decay)
     shrunk = optree.tree_map(lambda p: (1 - rate * weight_decay) * p, params)
     return adam(shrunk, grads, state, rate, beta_1, beta_2, eps)
 
@@ -124,7 +126,7 @@ def adamw_in_place(
     """
     if p.shape != g.shape or p.ndim != 1:
         raise ValueError(f"g: expected a vector like p, of shape {tuple(p.shape)}, got {tuple(g.shape)}")
-    _check([], [], rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
+    _checked([], [], rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
     norm = None if max_norm is None else math.sqrt(float(g @ g))
     factor = 1.0 if norm is None else _factor(norm, max_norm, 1e-6)
     state["step"] += 1
@@ -196,15 +198,18 @@ def _factor(norm, max_norm, eps):
         raise ValueError(f"max_norm: expected a positive number, got {max_norm}")
     if not math.isfinite(norm):
         raise FloatingPointError(f"grads: expected finite numbers, got a gradient of norm {norm}")
-    return min(1.0, max_norm / (norm + eps))
+    return min(1.0, float(max_norm) / (norm + eps))
 
 
 def _zeros(params):
     return optree.tree_map(lambda p: 0 * p, params)
 
 
-def _check(params, grads, **numbers):
-    """Refuse numbers out of range and trees that differ in keys or shapes."""
+def _checked(params, grads, **numbers):
+    """Return the numbers, those of NumPy as Python's, which turn no float32 into float64.
+
+    Refuses numbers out of range and trees that differ in keys or shapes.
+    """
     for name, value in numbers.items():
         if name.startswith("beta") and not 0 <= value < 1:
             raise ValueError(f"{name}: expected 0 ≤ {name} < 1, got {value}")
@@ -220,3 +225,4 @@ def _check(params, grads, **numbers):
     for path, p, g in zip(paths, leaves, grad_leaves, strict=True):
         if p.shape != g.shape:
             raise ValueError(f"grads: expected shape {tuple(p.shape)} at {path}, got {tuple(g.shape)}")
+    return [value.item() if isinstance(value, np.generic) else value for value in numbers.values()]
