@@ -31,6 +31,7 @@ from optree.integrations.numpy import tree_ravel
 
 from . import data, fused, model, train
 from .config import gpt2_small, vaswani_base
+from .workspace import Workspace
 
 
 def rows_of(rank, processes, B):
@@ -91,7 +92,7 @@ def in_parallel(gradients):
 
 ENGINES = {
     "readable": model.loss_and_gradients,
-    "fused": functools.partial(fused.loss_and_gradients, workspace=fused.Workspace(workers=1)),
+    "fused": functools.partial(fused.loss_and_gradients, workspace=Workspace(workers=1)),
 }
 
 
@@ -140,10 +141,9 @@ def main(arguments=None):
         state = train.load(path, config, recipe)
     elif first:
         state = train.start(config, chosen.seed, np.dtype(chosen.dtype))
-    state = received(state)
-    gradients = in_parallel(ENGINES[chosen.engine])
+    how = dict(engine=chosen.engine, gradients=in_parallel(ENGINES[chosen.engine]), progress=first)
     saved = dict(checkpoint=path, every=chosen.every) if first else {}
-    train.run(state, draw, config, recipe, progress=first, gradients=gradients, **saved)
+    train.run(received(state), draw, config, recipe, **how, **saved)
     dist.destroy_process_group()
 
 
