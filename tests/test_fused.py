@@ -330,7 +330,7 @@ def entry_times(name, factor=1.001):
         def wrong(*args):
             result = f(*args)
             for tree in (arg for arg in args if isinstance(arg, dict)):
-                if isinstance(tree.get(name), np.ndarray) and "x_hat" not in tree:
+                if isinstance(tree.get(name), np.ndarray) and "x_hat" not in tree:  # not the cache
                     tree[name] *= factor
             return result
 
@@ -350,6 +350,38 @@ def gamma_outside(f):
         return dy
 
     return wrong
+
+
+def gamma_forgotten(f):
+    """γ is folded into a weight, and not unfolded from its gradient."""
+
+    def wrong(dfolded, norm, *rest):
+        f(dfolded, norm | {"gamma": np.ones_like(norm["gamma"])}, *rest)
+
+    return wrong
+
+
+def folded_entry_times(name, factor):
+    """The gradient of γ or β, where they were folded into the layer that follows."""
+
+    def mutate(f):
+        def wrong(dfolded, norm, params, names, dnorm, dparams):
+            f(dfolded, norm, params, names, dnorm, dparams)
+            dnorm[name] *= factor
+
+        return wrong
+
+    return mutate
+
+
+def no_mean(f):
+    """The mean is taken to be a constant."""
+    return lambda d, x_hat, inverse_std, center, arena: f(d, x_hat, inverse_std, False, arena)
+
+
+def no_variance(f):
+    """The variance is taken to be a constant."""
+    return lambda d, x_hat, *rest: f(d, 0 * x_hat, *rest)
 
 
 def no_row_sum(f):
@@ -425,6 +457,8 @@ WRONG = {
     "γ outside the sums": ("normalize_backward", gamma_outside),
     "dγ a thousandth too large": ("normalize_backward", entry_times("gamma")),
     "dβ of the other sign": ("normalize_backward", entry_times("beta", -1)),
+    "the mean a constant": ("standardize_backward", no_mean),
+    "the variance a constant": ("standardize_backward", no_variance),
     "no row sum in the softmax": ("attention_backward", no_row_sum),
     "one block of queries only": ("attention_backward", last_block_only),
     "dW_Q without 1/√K": ("project_backward", scale_forgotten),
@@ -438,9 +472,16 @@ WRONG = {
     "dx of attention twice": ("multi_head_backward", result_times(2)),
     "memory overwritten": ("multi_head_backward", memory_overwritten),
 }
+FOLDED = {
+    "γ outside the sums": ("fold_backward", gamma_forgotten),
+    "dγ a thousandth too large": ("fold_backward", folded_entry_times("gamma", 1.001)),
+    "dβ of the other sign": ("fold_backward", folded_entry_times("beta", -1)),
+}
+"""The same errors where the norm stands in front, and its γ and β are folded into what follows."""
 WRONG_TOO = {
     "turned twice instead of back": ("turn", same_turn),
-    "γ of RMSNorm outside the sums": ("normalize_backward", gamma_outside),
+    "γ of RMSNorm forgotten": ("fold_backward", gamma_forgotten),
+    "γ of the last RMSNorm outside the sums": ("normalize_backward", gamma_outside),
     "dW_gate a thousandth too large": ("feed_forward_backward", entry_times("W_gate")),
     "dW_up a thousandth too large": ("feed_forward_backward", entry_times("W_up")),
     "dW_K a thousandth too large": ("project_backward", entry_times("W_K")),
@@ -464,7 +505,8 @@ def refuted(config, piece, mutate, monkeypatch):
 @pytest.mark.parametrize("norm", CHOICES["norm"])
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_gradients_are_refuted(name, norm, monkeypatch):
-    refuted(plain("encoder-decoder", norm, activation="gelu_tanh"), *WRONG[name], monkeypatch)
+    wrong = FOLDED[name] if norm == "pre" and name in FOLDED else WRONG[name]
+    refuted(plain("encoder-decoder", norm, activation="gelu_tanh"), *wrong, monkeypatch)
 
 
 @pytest.mark.parametrize("name", WRONG_TOO)

@@ -29,11 +29,13 @@ from .algebra import like
 from .config import Config
 from .kernels import (
     ACTIVATIONS,
-    add_column_sum,
+    column_sum,
     cross_entropy,
     drop,
     empty,
     exponentials,
+    fold,
+    fold_backward,
     heads,
     library,
     linear,
@@ -43,7 +45,7 @@ from .kernels import (
     scale_shift,
     scatter_add,
     standardize,
-    subtract_product,
+    standardize_backward,
     take,
     turn,
 )
@@ -95,34 +97,22 @@ def embed_backward(dx, T, cache, dtables, dnorm, arena):
 
 
 def normalize(x, params, eps, arena, out):
-    """x (n, D) -> y (n, D), written to out (which may be x), cache. In cache blocks."""
+    """x (n, D) -> y (n, D), written to out (which may be x), cache."""
     gamma, beta = params["gamma"], params.get("beta")
-    x_hat, inverse_std = arena.like(x), arena.empty(len(x), 1)
-    for rows in arena.blocks(x):
-        standardize(x[rows], x_hat[rows], inverse_std[rows], eps, center=beta is not None)
-        scale_shift(x_hat[rows], gamma, beta, out[rows])
+    x_hat, inverse_std = standardize(x, eps, beta is not None, arena)
+    scale_shift(x_hat, gamma, beta, out)
     return out, {"x_hat": x_hat, "inverse_std": inverse_std, "gamma": gamma, "beta": beta}
 
 
 def normalize_backward(dy, cache, dparams, arena):
-    """dy (n, D) -> dx (n, D) in its place. In cache blocks; a mean of dx̂ = γ ∘ dy is a product with γ/D."""
-    x_hat, gamma, dgamma, dbeta = cache["x_hat"], cache["gamma"], dparams["gamma"], dparams.get("beta")
-    mean = (gamma / len(gamma))[:, None]  # (D, 1)
-    used, blocks = arena.used, arena.blocks(x_hat)
-    scratch, total = arena.like(x_hat[blocks[0]]), arena.like(gamma)
-    for rows in blocks:
-        d, hat, first = dy[rows], x_hat[rows], rows.start == 0  # (block, D)
-        product = library(d).multiply(d, hat, out=scratch[: len(d)])
-        through_variance, through_mean = product @ mean, 0 if dbeta is None else d @ mean  # (block, 1)
-        add_column_sum(product, dgamma, total, first)
-        if dbeta is not None:
-            add_column_sum(d, dbeta, total, first)
-        d *= gamma  # dx̂
-        d -= through_mean
-        subtract_product(d, hat, through_variance, scratch=product)
-        d *= cache["inverse_std"][rows]
+    """dy (n, D) -> dx (n, D) in its place."""
+    x_hat, gamma, used = cache["x_hat"], cache["gamma"], arena.used
+    column_sum(library(dy).multiply(dy, x_hat, out=arena.like(dy)), out=dparams["gamma"])
+    if "beta" in dparams:
+        column_sum(dy, out=dparams["beta"])
     arena.used = used
-    return dy
+    dy *= gamma  # dx̂
+    return standardize_backward(dy, x_hat, cache["inverse_std"], "beta" in dparams, arena)
 
 
 # Attention: ops.multi_head and ops.attention
@@ -137,7 +127,9 @@ def project(x, params, names, scale, arena):
     for name in names:
         start, width = width, width + params[f"W_{name}"].shape[1]
         columns[name] = slice(start, width)
-    joined = {"W": arena.empty(x.shape[1], width)} | ({"b": arena.empty(width)} if "b_Q" in params else {})
+    joined = {"W": arena.empty(x.shape[1], width)} | (
+        {"b": arena.empty(width)} if f"b_{names[0]}" in params else {}
+    )
     for letter, array in joined.items():
         for name, at in columns.items():
             array[..., at] = params[f"{letter}_{name}"]
@@ -150,7 +142,7 @@ def project(x, params, names, scale, arena):
 def project_backward(dy, x, cache, dparams, arena):
     """dy (n, width) -> dx (n, D)."""
     columns, dx, joined = cache["columns"], arena.like(x), {"W": arena.like(cache["W"])}
-    joined |= {"b": arena.empty(dy.shape[1])} if "b_Q" in dparams else {}
+    joined |= {"b": arena.empty(dy.shape[1])} if f"b_{next(iter(columns))}" in dparams else {}
     linear_backward(dy, x, cache["W"], dx, joined["W"], joined.get("b"))
     for letter, array in joined.items():
         if "Q" in columns:
@@ -179,11 +171,12 @@ def attention(q, k, v, causal, hidden, mask, p, arena):
     (b, H, T, K), S, xp = q.shape, k.shape[2], library(q)
     o, parts = arena.empty(b * T, H * K), []
     o_heads = heads(o, b, K)
-    future = arena.empty(arena.queries, arena.queries)
+    queries = min(arena.queries, max(32, T // 4))
+    future = arena.empty(queries, queries)
     future[...] = -math.inf
     future = xp.triu(future, 1)
-    for start in range(0, T, arena.queries):
-        rows = slice(start, min(T, start + arena.queries))
+    for start in range(0, T, queries):
+        rows = slice(start, min(T, start + queries))
         length, end = rows.stop - start, rows.stop if causal else S
         e = matmul(q[:, :, rows], k[:, :, :end].mT, out=arena.empty(b, H, length, end))
         if causal:
@@ -303,8 +296,8 @@ def feed_forward(x, params, config, mask, out, arena):
         a, slope = dense_active(x, params["W_1"], params.get("b_1"), config.activation, mask, config.p, arena)
         linear(a, params["W_2"], params.get("b_2"), out)
         return {"params": params, "a": a, "slope": slope}
-    gate, slope = dense_active(x, params["W_gate"], None, "silu", None, 0, arena)
-    a = linear(x, params["W_up"], None, arena.like(gate))
+    gate, slope = dense_active(x, params["W_gate"], params.get("b_gate"), "silu", None, 0, arena)
+    a = linear(x, params["W_up"], params.get("b_up"), arena.like(gate))
     slope *= a  # of the product, through the gate
     a *= gate
     linear(a, params["W_down"], None, out)
@@ -321,10 +314,10 @@ def feed_forward_backward(dy, x, cache, dparams, arena):
         return dx
     linear_backward(dy, a, params["W_down"], a, dparams["W_down"], None)
     slope *= a
-    linear_backward(slope, x, params["W_gate"], dx, dparams["W_gate"], None)
+    linear_backward(slope, x, params["W_gate"], dx, dparams["W_gate"], dparams.get("b_gate"))
     a *= cache["gate"]
     through_up = arena.like(dx)
-    linear_backward(a, x, params["W_up"], through_up, dparams["W_up"], None)
+    linear_backward(a, x, params["W_up"], through_up, dparams["W_up"], dparams.get("b_up"))
     dx += through_up  # x is used twice: by the gate, and by what it gates
     return dx
 
@@ -345,7 +338,14 @@ class Step:
     memory: Any  # (m, D) or None
     memory_hidden: Any  # (b, 1, 1, S) or None
     angles: tuple  # cos and sin (T, K/2) of rotary positions, or nothing
-    buffers: tuple  # two arrays (n, D), for what goes into a sub-layer and what comes out
+    buffer: Any  # (n, D), for what comes out of a sub-layer
+
+
+def following(name, params):
+    """The linear layers of a sub-layer that take its input."""
+    if name == "feed_forward":
+        return ("1",) if "W_1" in params else ("gate", "up")
+    return "QKV" if name == "self_attention" else "Q"
 
 
 def inside(name, h, params, out, step):
@@ -366,12 +366,15 @@ def inside_backward(name, dy, h, cache, dparams, dmemory, step):
 
 
 def sublayer(x, name, params, step):
-    """x (n, D) -> y (n, D), cache. With the norm in front, y takes the place of x."""
-    config, arena, (before, after) = step.config, step.arena, step.buffers
-    h, cache, norm = x, {"name": name, "x": x}, params[f"{name}_norm"]
+    """x (n, D) -> y (n, D), cache. With the norm in front, y takes the place of x, and γ and β are folded."""
+    config, arena, after, own = step.config, step.arena, step.buffer, params[name]
+    h, cache, norm = x, {"name": name, "x": x, "params": params}, params[f"{name}_norm"]
     if config.norm == "pre":
-        h, cache["normed"] = normalize(x, norm, config.eps, arena, out=before)
-    cache["f"] = inside(name, h, params[name], after, step)
+        h, inverse_std = standardize(x, config.eps, "beta" in norm, arena)
+        folded = fold(norm, own, following(name, own), arena)
+        cache["normed"] = {"x_hat": h, "inverse_std": inverse_std, "folded": folded}
+        own = own | folded
+    cache["f"] = inside(name, h, own, after, step)
     cache["mask"] = step.keep("sublayer")
     drop(after, cache["mask"], config.p)
     if config.norm == "pre":
@@ -387,19 +390,30 @@ def sublayer(x, name, params, step):
 
 def sublayer_backward(dy, cache, grads, dmemory, step):
     """dy (n, D) -> dx (n, D) in its place; grads of the block."""
-    arena, config, name, used = step.arena, step.config, cache["name"], step.arena.used
-    dnorm, normed, h = grads[f"{name}_norm"], cache["normed"], cache["x"]
+    arena, config, name, normed, used = (
+        step.arena,
+        step.config,
+        cache["name"],
+        cache["normed"],
+        step.arena.used,
+    )
+    own, dnorm, h, dinside = cache["params"][name], grads[f"{name}_norm"], cache["x"], grads[name]
     if config.norm == "post":
         dy = normalize_backward(dy, normed, dnorm, arena)
-    dh = arena.copy(dy)
+    dh = dy if config.norm != "output" and cache["mask"] is None else arena.copy(dy)
     if config.norm == "output":
         dh = normalize_backward(dh, normed, dnorm, arena)
     if config.norm == "pre":
-        h = scale_shift(normed["x_hat"], normed["gamma"], normed["beta"], step.buffers[0])  # not kept
+        h, dinside = (
+            normed["x_hat"],
+            dinside | {key: arena.like(array) for key, array in normed["folded"].items()},
+        )
     dh = drop(dh, cache["mask"], config.p)
-    dh = inside_backward(name, dh, h, cache["f"], grads[name], dmemory, step)
+    dh = inside_backward(name, dh, h, cache["f"], dinside, dmemory, step)
     if config.norm == "pre":
-        dh = normalize_backward(dh, normed, dnorm, arena)
+        norm = cache["params"][f"{name}_norm"]
+        fold_backward(dinside, norm, own, following(name, own), dnorm, grads[name])
+        dh = standardize_backward(dh, h, normed["inverse_std"], "beta" in norm, arena)
     dy += dh  # x is used twice: by f, and by the connection around f
     arena.used = used
     return dy
@@ -422,7 +436,7 @@ def stack(name, tokens, params, config, keep, arena, segments=None, memory=None,
         angles = rotary_angles(T, config.K, config.rotary_base)
         angles = like(np.cos(angles), x), like(np.sin(angles), x)
     seen = name == "decoder", hidden, memory, memory_hidden
-    step = Step(config, keep, arena, b, *seen, angles, (arena.like(x), arena.like(x)))
+    step = Step(config, keep, arena, b, *seen, angles, arena.like(x))
     cache = {"name": name, "source": source, "T": T, "embedded": embedded, "step": step, "normed": None}
     cache["blocks"] = [[] for _ in params[name]]
     for block, of_block in zip(params[name], cache["blocks"]):

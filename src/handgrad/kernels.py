@@ -67,14 +67,6 @@ def column_sum(x, out):
     return library(x).sum(x, 0, out=out)
 
 
-def add_column_sum(x, out, scratch, first):
-    """x (n, F): its column sum is added to out (F,), or written to it the first time."""
-    if first:
-        return column_sum(x, out)
-    out += column_sum(x, scratch)
-    return out
-
-
 def row_dot(x, y, K):
     """x, y (n, H·K) -> (n, H): x · y in each piece of K."""
     x, y = x.reshape(len(x), -1, K), y.reshape(len(y), -1, K)
@@ -120,22 +112,73 @@ def subtract_product(x, y, z, scratch):
     return x
 
 
-def standardize(x, x_hat, inverse_std, eps, center):
+def standardize(x, eps, center, arena):
     """x (n, D) -> x_hat (n, D) and inverse_std (n, 1); without `center` the mean is taken to be 0."""
-    n, D = x.shape
-    if center and library(x) is not np:
-        hat, _, r = library(x).native_layer_norm(x, (D,), None, None, eps)
-        x_hat.copy_(hat)
-        inverse_std.copy_(r)
-        return
-    if center:
-        mean = np.full((D, 1), 1 / D, x.dtype)
-        x = np.subtract(x, np.matmul(x, mean, out=inverse_std), out=x_hat)
-    inverse_std[:] = row_dot(x, x, D)
-    inverse_std *= 1 / D
-    inverse_std += eps
-    inverse_std **= -0.5
-    library(x).multiply(x, inverse_std, out=x_hat)
+    (n, D), xp = x.shape, library(x)
+    if center and xp is not np:
+        x_hat, _, inverse_std = xp.native_layer_norm(x, (D,), None, None, eps)
+        return x_hat, inverse_std
+    x_hat, inverse_std = arena.like(x), arena.empty(n, 1)
+    for rows in arena.blocks(x):
+        source, hat, r = x[rows], x_hat[rows], inverse_std[rows]
+        if center:
+            source = xp.subtract(source, np.matmul(source, np.full((D, 1), 1 / D, x.dtype), out=r), out=hat)
+        r[:] = row_dot(source, source, D)
+        r *= 1 / D
+        r += eps
+        r **= -0.5
+        xp.multiply(source, r, out=hat)
+    return x_hat, inverse_std
+
+
+def standardize_backward(d, x_hat, inverse_std, center, arena):
+    """d = dx̂ (n, D) -> dx (n, D) in its place: r ∘ (dx̂ - mean(dx̂) - x̂ ∘ mean(dx̂ ∘ x̂))."""
+    D, blocks, used = d.shape[1], arena.blocks(d), arena.used
+    scratch = arena.like(d[blocks[0]])
+    mean = arena.empty(D, 1)
+    mean[...] = 1 / D
+    for rows in blocks:
+        own, hat = d[rows], x_hat[rows]  # (block, D)
+        product = library(d).multiply(own, hat, out=scratch[: len(own)])
+        through_variance = product @ mean  # (block, 1)
+        if center:
+            own -= own @ mean
+        subtract_product(own, hat, through_variance, scratch=product)
+        own *= inverse_std[rows]
+    arena.used = used
+    return d
+
+
+def fold(norm, params, names, arena):
+    """Move γ and β of a norm into the linear layers of those names that follow it. Returns their W and b.
+
+        (γ ∘ x̂ + β) W + b = x̂ (γ ∘ W) + (β W + b)
+
+    The sub-layer then takes x̂, and γ and β cost as much as a weight is large, and not as much as x is.
+    """
+    folded = {}
+    for name in names:
+        W = params[f"W_{name}"]  # (D, F)
+        folded[f"W_{name}"] = library(W).multiply(W, norm["gamma"][:, None], out=arena.like(W))
+        if "beta" in norm:
+            folded[f"b_{name}"] = norm["beta"] @ W + params.get(f"b_{name}", 0)
+    return folded
+
+
+def fold_backward(dfolded, norm, params, names, dnorm, dparams):
+    """Gradients of what `fold` returned -> dnorm, dparams. With G = x̂ᵀ dy, dγ is the row sum of W ∘ G."""
+    for dparam in dnorm.values():
+        dparam[...] = 0
+    for name in names:
+        W, G, dW = params[f"W_{name}"], dfolded[f"W_{name}"], dparams[f"W_{name}"]
+        dnorm["gamma"] += row_dot(W, G, W.shape[1])[:, 0]
+        library(W).multiply(G, norm["gamma"][:, None], out=dW)
+        if "beta" in norm:
+            db = dfolded[f"b_{name}"]
+            dnorm["beta"] += W @ db
+            dW += norm["beta"][:, None] * db
+            if f"b_{name}" in dparams:
+                dparams[f"b_{name}"][...] = db
 
 
 def exponentials(s, factor, empty_rows):

@@ -72,13 +72,13 @@ class Workspace:
     """The memory and the threads of a training step, for one step at a time.
 
     workers: how many threads share the sequences of a batch; one is right for a GPU. block: numbers in a
-    block of an element-wise chain; queries: queries in a block of attention. Nothing that a step returns lies
-    in it.
+    block of an element-wise chain; queries: the most queries in a block of attention. Nothing that a step
+    returns lies in it.
 
     Raises ValueError unless all three are at least 1.
     """
 
-    def __init__(self, workers=2, block=131072, queries=32):
+    def __init__(self, workers=2, block=262144, queries=64):
         for name, value in {"workers": workers, "block": block, "queries": queries}.items():
             if value < 1:
                 raise ValueError(f"{name}: expected at least 1, got {value}")
