@@ -7,7 +7,7 @@ The formulas are those of `ops`; each function here names its own and says what 
                       the causal mask hides is never computed
     cache blocks      a chain of element-wise steps takes as many numbers at a time as stay in the cache
     in place          a result takes the place of an input that is not needed again
-    recomputation     what costs less to compute again than to keep is not kept
+    folding           γ and β of a norm move into the weights behind it, which are smaller than its output
     workspace         the arrays of a step lie in memory that the next step uses again
     two workers       each takes half of the sequences, in a thread; their gradients are added
 
@@ -37,6 +37,7 @@ from .kernels import (
     fold,
     fold_backward,
     heads,
+    hidden_future,
     library,
     linear,
     linear_backward,
@@ -59,9 +60,8 @@ from .workspace import Arena, Workspace, shares
 
 def embed(tokens, segments, tables, norm, config, keep, arena):
     """model.embed. tokens (b, T) -> x (n, D), cache."""
-    (b, T), D = tokens.shape, config.D
-    x, index = arena.empty(b * T, D), tokens.reshape(-1)
-    take(tables["E"], index, x)
+    (b, T), D, index = tokens.shape, config.D, tokens.reshape(-1)
+    x = take(tables["E"], index, arena.empty(b * T, D))
     cache = {"index": index, "segments": segments, "config": config, "normed": None}
     if config.scale_embedding:
         x *= math.sqrt(D)
@@ -127,23 +127,23 @@ def project(x, params, names, scale, arena):
     for name in names:
         start, width = width, width + params[f"W_{name}"].shape[1]
         columns[name] = slice(start, width)
-    joined = {"W": arena.empty(x.shape[1], width)} | (
-        {"b": arena.empty(width)} if f"b_{names[0]}" in params else {}
-    )
+    joined = {"W": arena.empty(x.shape[1], width)}
+    if f"b_{names[0]}" in params:
+        joined["b"] = arena.empty(width)
     for letter, array in joined.items():
         for name, at in columns.items():
             array[..., at] = params[f"{letter}_{name}"]
         if "Q" in columns:
             array[..., columns["Q"]] *= scale
     y = linear(x, joined["W"], joined.get("b"), arena.passing(len(x), width))
-    return y, {"W": joined["W"], "columns": columns, "scale": scale}
+    return y, {"joined": joined, "columns": columns, "scale": scale}
 
 
 def project_backward(dy, x, cache, dparams, arena):
     """dy (n, width) -> dx (n, D)."""
-    columns, dx, joined = cache["columns"], arena.like(x), {"W": arena.like(cache["W"])}
-    joined |= {"b": arena.empty(dy.shape[1])} if f"b_{next(iter(columns))}" in dparams else {}
-    linear_backward(dy, x, cache["W"], dx, joined["W"], joined.get("b"))
+    columns, dx = cache["columns"], arena.like(x)
+    joined = {letter: arena.like(array) for letter, array in cache["joined"].items()}
+    linear_backward(dy, x, cache["joined"]["W"], dx, joined["W"], joined.get("b"))
     for letter, array in joined.items():
         if "Q" in columns:
             array[..., columns["Q"]] *= cache["scale"]
@@ -168,13 +168,11 @@ def attention(q, k, v, causal, hidden, mask, p, arena):
     By blocks of queries. A causal block sees the keys up to its own last query: only its last corner hides
     something. What is kept is the exponentials: `factor` completes the softmax in o, which is smaller.
     """
-    (b, H, T, K), S, xp = q.shape, k.shape[2], library(q)
+    (b, H, T, K), S = q.shape, k.shape[2]
     o, parts = arena.empty(b * T, H * K), []
     o_heads = heads(o, b, K)
     queries = min(arena.queries, max(32, T // 4))
-    future = arena.empty(queries, queries)
-    future[...] = -math.inf
-    future = xp.triu(future, 1)
+    future = hidden_future(queries, arena)
     for start in range(0, T, queries):
         rows = slice(start, min(T, start + queries))
         length, end = rows.stop - start, rows.stop if causal else S
@@ -249,7 +247,7 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
     do = arena.like(attended["o"])
     linear_backward(dy, attended["o"], cache["params"]["W_O"], do, dparams["W_O"], dparams.get("b_O"))
     uses = list(zip([h] if dmemory is None else [h, step.memory], cache["projected"]))
-    dys = [arena.empty(len(x), of_names["W"].shape[1]) for x, of_names in uses]
+    dys = [arena.empty(len(x), of_names["joined"]["W"].shape[1]) for x, of_names in uses]
     for y, (_, of_names) in zip(dys, uses):
         parts |= {name: heads(y[:, at], step.b, K) for name, at in of_names["columns"].items()}
     for name, x in zip("QKV", (attended["q"], attended["k"], attended["v"])):
@@ -258,8 +256,7 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
     attention_backward(do, attended, whole["Q"], whole["K"], whole["V"], arena)
     for name, part in parts.items():
         if whole[name].shape != part.shape:  # ops.repeat_heads_backward
-            b, _, S, _ = part.shape
-            whole[name] = whole[name].reshape(b, part.shape[1], -1, S, K).sum(axis=2)
+            whole[name] = whole[name].reshape(*part.shape[:2], -1, *part.shape[2:]).sum(axis=2)
         if whole[name] is not part:
             part[...] = whole[name]
     if step.angles and dmemory is None:
@@ -345,7 +342,7 @@ def following(name, params):
     """The linear layers of a sub-layer that take its input."""
     if name == "feed_forward":
         return ("1",) if "W_1" in params else ("gate", "up")
-    return "QKV" if name == "self_attention" else "Q"
+    return "QKV" if name == "self_attention" else "Q"  # the memory has its own norm
 
 
 def inside(name, h, params, out, step):
@@ -390,12 +387,12 @@ def sublayer(x, name, params, step):
 
 def sublayer_backward(dy, cache, grads, dmemory, step):
     """dy (n, D) -> dx (n, D) in its place; grads of the block."""
-    arena, config, name, normed, used = (
+    arena, config, used, name, normed = (
         step.arena,
         step.config,
+        step.arena.used,
         cache["name"],
         cache["normed"],
-        step.arena.used,
     )
     own, dnorm, h, dinside = cache["params"][name], grads[f"{name}_norm"], cache["x"], grads[name]
     if config.norm == "post":
@@ -404,10 +401,8 @@ def sublayer_backward(dy, cache, grads, dmemory, step):
     if config.norm == "output":
         dh = normalize_backward(dh, normed, dnorm, arena)
     if config.norm == "pre":
-        h, dinside = (
-            normed["x_hat"],
-            dinside | {key: arena.like(array) for key, array in normed["folded"].items()},
-        )
+        h = normed["x_hat"]
+        dinside = dinside | {name: arena.like(array) for name, array in normed["folded"].items()}
     dh = drop(dh, cache["mask"], config.p)
     dh = inside_backward(name, dh, h, cache["f"], dinside, dmemory, step)
     if config.norm == "pre":
@@ -534,8 +529,7 @@ def part(job, arena):
 def forward(params, config, batch, keep=None, workspace=None):
     """model.forward: the logits (B, T, V), and a cache for one `backward`, before the workspace's next use.
 
-    workspace: memory and threads for one step after another; new ones if None.
-    Raises TypeError or ValueError as `model` does.
+    workspace: memory and threads for one step after another. Raises TypeError or ValueError as `model` does.
     """
     check_batch(config, batch)
     workspace, shared, inputs = _inputs(params, config, batch, keep, workspace)
@@ -574,10 +568,9 @@ def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, wo
     E = params["embedding"]["E"]
     targets, weights = weighted_targets(batch, config, label_smoothing, E)
     workspace, shared, inputs = _inputs(params, config, batch, keep, workspace)
-    outs = _outs(params, out, len(shared))
-    rows = [(targets[share], weights[share], label_smoothing) for share in shared]
-    jobs = [(own_inputs, *own_rows, own_out) for own_inputs, own_rows, own_out in zip(inputs, rows, outs)]
-    losses, grads = zip(*workspace.map(part, jobs))
+    rows = [(targets[share], weights[share]) for share in shared]
+    jobs = zip(inputs, *zip(*rows), [label_smoothing] * len(rows), _outs(params, out, len(rows)))
+    losses, grads = zip(*workspace.map(part, list(jobs)))
     return like(np.asarray(sum(losses)), E)[()], _sum(grads)
 
 
@@ -589,11 +582,8 @@ def _inputs(params, config, batch, keep, workspace):
     shared = shares(len(next(iter(batch.values()))), len(workspace.arenas))
     batch = {name: like(array, E) for name, array in batch.items()}
     parts = [{name: array[rows] for name, array in batch.items()} for rows in shared]
-    return (
-        workspace,
-        shared,
-        [(params, config, part, keep_of(masks, rows)) for part, rows in zip(parts, shared)],
-    )
+    inputs = [(params, config, part, keep_of(masks, rows)) for part, rows in zip(parts, shared)]
+    return workspace, shared, inputs
 
 
 def _outs(params, out, workers):

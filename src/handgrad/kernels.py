@@ -181,6 +181,13 @@ def fold_backward(dfolded, norm, params, names, dnorm, dparams):
                 dparams[f"b_{name}"][...] = db
 
 
+def hidden_future(T, arena):
+    """(T, T): -∞ where a key comes after the query, 0 elsewhere."""
+    future = arena.empty(T, T)
+    future[...] = -math.inf
+    return library(future).triu(future, 1)
+
+
 def exponentials(s, factor, empty_rows):
     """The weights of ops.softmax over s (..., S) in its place, 0 in a row of −∞ (if `empty_rows` may be).
 
