@@ -67,6 +67,12 @@ def column_sum(x, out):
     return library(x).sum(x, 0, out=out)
 
 
+def row_mean(x):
+    """x (n, D) -> (n, 1): for NumPy a product."""
+    D = x.shape[1]
+    return x @ np.full((D, 1), 1 / D, x.dtype) if isinstance(x, np.ndarray) else x.mean(1, keepdim=True)
+
+
 def row_dot(x, y, K):
     """x, y (n, H·K) -> (n, H): x · y in each piece of K."""
     x, y = x.reshape(len(x), -1, K), y.reshape(len(y), -1, K)
@@ -122,7 +128,7 @@ def standardize(x, eps, center, arena):
     for rows in arena.blocks(x):
         source, hat, r = x[rows], x_hat[rows], inverse_std[rows]
         if center:
-            source = xp.subtract(source, np.matmul(source, np.full((D, 1), 1 / D, x.dtype), out=r), out=hat)
+            source = xp.subtract(source, row_mean(source), out=hat)
         r[:] = row_dot(source, source, D)
         r *= 1 / D
         r += eps
@@ -133,16 +139,14 @@ def standardize(x, eps, center, arena):
 
 def standardize_backward(d, x_hat, inverse_std, center, arena):
     """d = dx̂ (n, D) -> dx (n, D) in its place: r ∘ (dx̂ - mean(dx̂) - x̂ ∘ mean(dx̂ ∘ x̂))."""
-    D, blocks, used = d.shape[1], arena.blocks(d), arena.used
+    blocks, used = arena.blocks(d), arena.used
     scratch = arena.like(d[blocks[0]])
-    mean = arena.empty(D, 1)
-    mean[...] = 1 / D
     for rows in blocks:
         own, hat = d[rows], x_hat[rows]  # (block, D)
         product = library(d).multiply(own, hat, out=scratch[: len(own)])
-        through_variance = product @ mean  # (block, 1)
+        through_variance = row_mean(product)  # (block, 1)
         if center:
-            own -= own @ mean
+            own -= row_mean(own)
         subtract_product(own, hat, through_variance, scratch=product)
         own *= inverse_std[rows]
     arena.used = used
