@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -n 2
 NOTEBOOKS := $(wildcard notebooks/*.ipynb notebooks/*/*.ipynb)
 
 .DEFAULT_GOAL := help
-.PHONY: help book test site lab exercises lint format clean
+.PHONY: help book test bench site lab exercises lint format clean
 
 help: ## Show this list
 	@awk -F ': .*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ book: $(READY) ## Execute every notebook and build the book; any warning is an e
 test: lint ## Check the package and run every notebook, solved and unsolved
 	$(PYTEST) --dist worksteal -m "not site" tests
 	$(PYTEST) --dist loadfile --nbval-lax $(NOTEBOOKS) # a notebook stays in one worker
+
+bench: $(READY) ## Time a training step beside PyTorch's: a quarter of an hour, on an idle machine
+	$(BIN)/python -m benchmarks
 
 site: $(READY) ## Look at the built book in a browser (needs Chromium, and make book)
 	HANDGRAD_SITE=_build/html $(PYTEST) --dist loadgroup -m site tests # and so does a page

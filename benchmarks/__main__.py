@@ -1,0 +1,85 @@
+"""How fast a training step is: ours and PyTorch's, one step of each in turn.
+
+Each variant lives in a process of its own, and one works at a time. Its losses over the first updates must
+be those of `model` in float64, or nothing is timed. Every setting of a variant is tried for a few rounds, and
+its fastest takes part in the race. On a machine with CUDA the torch variants race on it too. Writes NAME.json
+to the folder, and NAME.md, which is made from it.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from . import report
+from .race import Processes, growth, race
+from .variants import EAGER, SIZES, TINY, VARIANTS, Size
+
+ON_CUDA = [name for name, variant in VARIANTS.items() if variant.library == "torch" and "workers" not in name]
+
+
+def machine():
+    """What the times depend on."""
+    info = Path("/proc/cpuinfo")
+    names = re.findall(r"^model name\s*: (.*)$", info.read_text(), re.M) if info.exists() else []
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    about = {"processor": names[0] if names else platform.processor(), "cores": os.cpu_count()}
+    about |= {"system": f"{platform.system()} {platform.machine()}", "Python": platform.python_version()}
+    about |= {"NumPy": f"{np.__version__} ({blas['name']} {blas['version']})", "PyTorch": torch.__version__}
+    return about | ({"CUDA": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
+
+
+def growing(quick):
+    """The sizes whose cost is compared: one block; 4 sequences of each length, 1024 tokens of each width."""
+    if quick:
+        return {
+            "T": [TINY._replace(T=T) for T in (8, 16)],
+            "D": [TINY._replace(D=D, F=2 * D) for D in (16, 32)],
+        }
+    long = [Size(D=256, N=1, H=4, T=T, B=4, V=1000, F=1024) for T in (64, 128, 256, 512, 1024)]
+    wide = [Size(D=D, N=1, H=D // 64, T=128, B=8, V=1000, F=4 * D) for D in (64, 128, 256, 512, 768)]
+    return {"T": long, "D": wide}
+
+
+def main():
+    parser = argparse.ArgumentParser("benchmarks", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--sizes", nargs="*", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--rounds", type=int, default=10, help="at least so many of each race")
+    parser.add_argument("--seconds", type=float, default=45, help="at least so long each race")
+    parser.add_argument(
+        "--without", nargs="*", choices=set(VARIANTS) - {EAGER}, default=[], help="variants to leave out"
+    )
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, few rounds: to see that it works")
+    parser.add_argument("--name", default="speed", help="of the results")
+    parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    sizes, limits = {name: SIZES[name] for name in options.sizes}, (options.rounds, options.seconds)
+    if options.quick:
+        sizes, limits = {"tiny": TINY}, (3, 0, 1)
+    names = [name for name in VARIANTS if name not in options.without]
+    record = {"machine": machine(), "sizes": {}, "growth": {}}
+    with closing(Processes()) as processes:
+        for name, size in sizes.items():
+            record["sizes"][name] = race(processes, size, "cpu", names, *limits)
+            print(report.section(name, record["sizes"][name]), flush=True)
+            if torch.cuda.is_available():
+                on_cuda = [name for name in names if name in ON_CUDA]
+                record["sizes"][f"{name}, CUDA"] = race(processes, size, "cuda", on_cuda, *limits)
+        for letter, steps in growing(options.quick).items():
+            record["growth"][letter] = growth(processes, letter, steps, max(3, limits[0] // 3))
+    options.folder.mkdir(parents=True, exist_ok=True)
+    text = re.sub(r"\[[^\[\]{}]*\]", lambda row: " ".join(row[0].split()), json.dumps(record, indent=1))
+    (options.folder / f"{options.name}.json").write_text(text + "\n")
+    (options.folder / f"{options.name}.md").write_text(report.markdown(record))
+    print(report.markdown(record))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""The processes of the variants, and what is measured with them, one step of each in turn."""
+
+import random
+import time
+from collections import defaultdict
+
+import numpy as np
+
+from handgrad import accounting
+
+from . import report, worker
+from .variants import (
+    ALONE,
+    EAGER,
+    HALVES,
+    HELPERS,
+    REFERENCE,
+    STAGED,
+    THREADS,
+    VARIANTS,
+    AbsentError,
+    Setting,
+    config_of,
+)
+
+UPDATES = 3
+TOLERANCE = 1e-6
+"""Relative, of the losses: sixteen roundings of float32. The error of one token's loss is larger, but of
+either sign, and the loss is the mean over the tokens."""
+TRIES = 3  # rounds in which the settings are compared
+PAUSE = 0.03  # seconds, in which the threads of the last process fall asleep: they wait busily for a while
+GROWING = (("NumPy, fused, 2 workers", HALVES), ("torch, fused, 2 workers", HALVES), (EAGER, THREADS))
+
+
+class WrongLossError(ValueError):
+    """A variant computes something else."""
+
+
+def check(name, losses, reference):
+    """Raise WrongLossError, which names the variant, unless the losses are those of the reference."""
+    if not np.allclose(losses, reference, rtol=TOLERANCE, atol=0):
+        raise WrongLossError(f"{name}: expected the losses {reference}, got {losses}")
+
+
+class Processes(dict):
+    """(name, setting) -> the process of a variant, started when it is first asked for."""
+
+    def __missing__(self, key):
+        self[key] = worker.start(key[1])
+        return self[key]
+
+    def ask(self, key, task, *args):
+        """The answer of a process. No other works meanwhile."""
+        return self[key].submit(task, *args).result()
+
+    def prepare(self, key, size, device):
+        """Build a variant and run it: the losses before and after each update."""
+        build = (VARIANTS | HELPERS)[key[0]].build
+        return self.ask(key, worker.prepare, build, size, key[1].workers, device, UPDATES + 1)
+
+    def prepare_checked(self, keys, size, device):
+        """The keys that are ready, their losses checked, and {name: why} of those that cannot run here."""
+        reference = self.prepare((REFERENCE, THREADS), size, "cpu")
+        ready, absent = [], {}
+        for key in keys:
+            try:
+                check(", ".join(map(str, key)), self.prepare(key, size, device), reference)
+                ready.append(key)
+            except AbsentError as error:
+                absent[key[0]] = str(error)
+        return ready, absent
+
+    def rounds(self, keys, least, seconds=0):
+        """At least so many rounds and seconds, each in another order: {key: [(seconds, parts), ...]}."""
+        taken, order, end = defaultdict(list), random.Random(0), time.monotonic() + seconds
+        while least > 0 or time.monotonic() < end:
+            least -= 1
+            for key in order.sample(keys, len(keys)):
+                time.sleep(PAUSE)
+                taken[key].append(self.ask(key, worker.take))
+        return {key: taken[key] for key in keys}
+
+    def close(self):
+        """End them all."""
+        for process in self.values():
+            process.shutdown()
+
+
+def race(processes, size, device, names, least, seconds, tries=TRIES):
+    """The record of one size: all settings tried, then the best of each variant beside the products alone."""
+    cpu = device == "cpu"
+    settings = {name: VARIANTS[name].settings if cpu else (ALONE,) for name in names}
+    keys = [(name, setting) for name in names for setting in settings[name][: None if tries > 1 else 1]]
+    keys, absent = processes.prepare_checked(keys, size, device)
+    tried = {key: report.summary(taken) for key, taken in processes.rounds(keys, tries).items()}
+    for key in keys:
+        tried[key]["memory"] = processes.ask(key, worker.extra_memory, device)
+    fastest = sorted(keys, key=lambda key: -tried[key]["median"])  # the last one of a name stays
+    best = sorted(dict(fastest).items(), key=lambda key: names.index(key[0]))
+
+    stages = [(stage, ALONE) for stage, name in STAGED.items() if cpu and name in dict(best)]
+    limits = {key: limit_of(key, size) for key in best + stages}
+    for key in [*set(limits.values()), *stages]:
+        processes.prepare(key, size, device)
+    taken = processes.rounds([*best, *stages, *sorted(set(limits.values()))], least, seconds)
+
+    def row(name, setting):
+        limit = ", ".join(map(str, limits[name, setting]))
+        return {"setting": str(setting), "limit": limit} | report.summary(taken[name, setting])
+
+    record = operations(size) | {"device": device, "size": size._asdict(), "absent": absent}
+    record["settings"] = [{"variant": name, "setting": str(s)} | tried[name, s] for name, s in tried]
+    record["variants"] = {name: row(name, s) | {"memory": tried[name, s]["memory"]} for name, s in best}
+    record["stages"] = {name: row(name, s) for name, s in stages}
+    record["limits"] = {", ".join(map(str, key)): report.summary(taken[key]) for key in limits.values()}
+    return report.judge(record)
+
+
+def limit_of(key, size):
+    """The (name, setting) of the products that bound a variant: with as many workers as have a sequence to
+    take, and with one thread for each of several, as in `fused`."""
+    workers = min(key[1].workers, size.B)
+    library = (VARIANTS | HELPERS)[key[0]].library
+    return f"products, {library}", Setting(workers, 1 if workers > 1 else key[1].threads)
+
+
+def operations(size):
+    """Tokens and floating-point operations of a step: with all pairs of query and key, and the causal."""
+    config, T = config_of(size), size.T
+    pairs = 3 * 2 * size.B * accounting.multiply_adds(config, T)["scores and sums"]
+    flops = size.B * accounting.training_flops(config, T)
+    return {"tokens": size.B * T, "flops": flops, "flops_causal": flops - pairs * (T - 1) / (2 * T)}
+
+
+def growth(processes, letter, sizes, least):
+    """Median times of a step while one letter of the size grows, and the powers that fit them."""
+    record = {"values": [getattr(size, letter) for size in sizes], "times": defaultdict(list)}
+    record["flops"] = [operations(size)["flops_causal"] for size in sizes]
+    for size in sizes:
+        keys, _ = processes.prepare_checked(GROWING, size, "cpu")
+        for (name, _), taken in processes.rounds(keys, least).items():
+            record["times"][name].append(report.summary(taken)["median"])
+    amounts = record["times"] | {"operations": record["flops"]}
+    record["exponents"] = {name: report.exponent(record["values"], a) for name, a in amounts.items()}
+    return record
