@@ -11,7 +11,8 @@ from above is `dy`. Every operation is a pair: `y, cache = op(x, ...)` and, dire
 `dx, ... = op_backward(dy, cache)`. The cache is a dictionary that holds what the backward needs.
 
 Read the files in this order: algebra, ops/, check, blocks, config, model, optim, data, train, decode; then
-fused, which is the model once more, made fast, and parallel, which trains it in several processes.
+fused, which is the model once more, made fast with the help of kernels, workspace and sharing; and parallel,
+which trains it in several processes.
 """
 
 __version__ = "0.1.0"
