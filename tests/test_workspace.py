@@ -44,12 +44,15 @@ def test_what_is_given_back_is_handed_out_again():
     assert not np.shares_memory(again, kept)
 
 
-def test_blocks_are_all_rows_once():
+def test_blocks_are_all_rows_once_and_views():
     arena = Arena(block=10, queries=8)
     for n, D in [(7, 3), (1, 3), (9, 20), (6, 5)]:
-        blocks = arena.blocks(np.empty((n, D)))
-        assert [row for block in blocks for row in range(n)[block]] == list(range(n))
-        assert max(block.stop - block.start for block in blocks) <= max(1, 10 // D)
+        x, numbers = np.arange(n * D).reshape(n, D), np.arange(n)
+        blocks = arena.blocks(x, numbers, None)
+        assert np.array_equal(np.concatenate([rows for rows, _, _ in blocks]), x)
+        assert np.concatenate([own for _, own, _ in blocks]).tolist() == list(range(n))
+        assert all(np.shares_memory(rows, x) and nothing is None for rows, _, nothing in blocks)
+        assert max(len(rows) for rows, _, _ in blocks) <= max(1, 10 // D)
 
 
 @pytest.mark.parametrize("n, workers", [(5, 2), (1, 4), (12, 3), (7, 7), (6, 1)])

@@ -275,15 +275,13 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
 def dense_active(x, W, b, activation, mask, p, arena):
     """φ(x W + b), dropped: x (n, D) -> a and its slope, both (n, F). In cache blocks."""
     a = arena.empty(len(x), W.shape[1])
-    slope, blocks = arena.like(a), arena.blocks(a)
-    used, scratch = arena.used, arena.like(a[blocks[0]])
-    for rows in blocks:
-        y, y_slope = linear(x[rows], W, b, a[rows]), slope[rows]  # (block, F)
-        ACTIVATIONS[activation](y, y_slope, scratch[: len(y)])
-        if mask is not None:  # dropout multiplies both, so its backward is in the slope
-            drop(y, mask[rows], p)
-            drop(y_slope, mask[rows], p)
-    arena.used = used
+    slope = arena.like(a)
+    for y, y_slope, own_x, own_mask in arena.blocks(a, slope, x, mask):
+        used = arena.used
+        ACTIVATIONS[activation](linear(own_x, W, b, y), y_slope, scratch=arena.like(y))
+        drop(y, own_mask, p)
+        drop(y_slope, own_mask, p)  # dropout multiplies both, so its backward is in the slope
+        arena.used = used
     return a, slope
 
 

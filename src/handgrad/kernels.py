@@ -125,31 +125,28 @@ def standardize(x, eps, center, arena):
         x_hat, _, inverse_std = xp.native_layer_norm(x, (D,), None, None, eps)
         return x_hat, inverse_std
     x_hat, inverse_std = arena.like(x), arena.empty(n, 1)
-    for rows in arena.blocks(x):
-        source, hat, r = x[rows], x_hat[rows], inverse_std[rows]
+    for own, hat, r in arena.blocks(x, x_hat, inverse_std):  # (block, D) twice, (block, 1)
         if center:
-            source = xp.subtract(source, row_mean(source), out=hat)
-        r[:] = row_dot(source, source, D)
+            own = xp.subtract(own, row_mean(own), out=hat)
+        r[:] = row_dot(own, own, D)
         r *= 1 / D
         r += eps
         r **= -0.5
-        xp.multiply(source, r, out=hat)
+        xp.multiply(own, r, out=hat)
     return x_hat, inverse_std
 
 
 def standardize_backward(d, x_hat, inverse_std, center, arena):
     """d = dx̂ (n, D) -> dx (n, D) in its place: r ∘ (dx̂ - mean(dx̂) - x̂ ∘ mean(dx̂ ∘ x̂))."""
-    blocks, used = arena.blocks(d), arena.used
-    scratch = arena.like(d[blocks[0]])
-    for rows in blocks:
-        own, hat = d[rows], x_hat[rows]  # (block, D)
-        product = library(d).multiply(own, hat, out=scratch[: len(own)])
+    for own, hat, r in arena.blocks(d, x_hat, inverse_std):  # (block, D) twice, (block, 1)
+        used = arena.used
+        product = library(d).multiply(own, hat, out=arena.like(own))
         through_variance = row_mean(product)  # (block, 1)
         if center:
             own -= row_mean(own)
         subtract_product(own, hat, through_variance, scratch=product)
-        own *= inverse_std[rows]
-    arena.used = used
+        own *= r
+        arena.used = used
     return d
 
 
@@ -236,9 +233,8 @@ def turn(x, cos, sin):
 def cross_entropy(z, targets, weights, label_smoothing, arena):
     """ops.cross_entropy. z (n, V), targets and weights (n,) -> loss; z becomes its gradient. In blocks."""
     xp, smooth, loss = library(z), label_smoothing / z.shape[1], 0.0
-    for rows in arena.blocks(z):
-        s, weight = z[rows], weights[rows, None]  # (block, V), (block, 1)
-        at = xp.arange(len(s), device=s.device), targets[rows]
+    for s, target, weight in arena.blocks(z, targets, weights[:, None]):  # (block, V), (block,), (block, 1)
+        at = xp.arange(len(s), device=s.device), target
         s -= xp.amax(s, axis=1, keepdims=True)
         wanted = (1 - label_smoothing) * s[at][:, None]
         if smooth:
@@ -274,6 +270,15 @@ def adamw(p, g, m, v, scratch, decay, beta_1, beta_2, root_bias, step, eps):
         p.addcdiv_(m, scratch, value=-step)
 
 
+def affine(x, scale, shift, out):
+    """scale x + shift -> out."""
+    if not isinstance(x, np.ndarray):
+        return library(x).add(x.new_tensor(shift), x, alpha=scale, out=out)
+    np.multiply(x, scale, out=out)
+    out += shift
+    return out
+
+
 # Activations: x -> φ(x) in its place, φ'(x) in slope. scratch is one more array of this shape.
 
 
@@ -304,12 +309,10 @@ def gelu_tanh(x, slope, scratch):
     xp, c = library(x), math.sqrt(2 / math.pi)
     a = 0.044715 * c
     xp.multiply(x, x, out=slope)
-    xp.multiply(slope, 2 * a, out=scratch)
-    scratch += 2 * c
-    scratch *= x
+    affine(slope, 2 * a, 2 * c, out=scratch)
+    scratch *= x  # 2 u
     sigmoid(scratch)
-    slope *= 6 * a
-    slope += 2 * c  # 2 u'
+    affine(slope, 6 * a, 2 * c, out=slope)  # 2 u'
     x *= scratch  # φ
     slope *= x
     if xp is not np:

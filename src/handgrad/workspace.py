@@ -55,11 +55,14 @@ class Arena:
         copy[...] = x
         return copy
 
-    def blocks(self, x):
-        """Slices of the rows of x (n, D), each about `block` numbers."""
-        n, D = x.shape
+    def blocks(self, x, *others):
+        """The rows of x (n, D), about `block` numbers at a time, and the same rows of the others."""
+        (n, D), arrays = x.shape, (x, *others)
         step = max(1, self.block // D)
-        return [slice(start, min(n, start + step)) for start in range(0, n, step)]
+        if step >= n:
+            return [arrays]
+        rows = [slice(start, start + step) for start in range(0, n, step)]
+        return [tuple(None if array is None else array[part] for array in arrays) for part in rows]
 
 
 def shares(n, workers):
