@@ -7,6 +7,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
+from handgrad import workspace
 from handgrad.workspace import Arena, Workspace, shares
 
 KINDS = {
@@ -17,31 +18,31 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_arena_hands_out_arrays_of_one_kind_that_do_not_overlap(kind):
+def test_an_arena_hands_out_arrays_of_one_kind_that_do_not_overlap(kind, monkeypatch):
+    monkeypatch.setattr(workspace, "CHUNK", 40)  # two arrays fit into one chunk, and the third does not
     arena, x = Arena(block=100, queries=8), KINDS[kind]
-    for _ in range(3):  # the first round finds no memory, and is remembered
+    for _ in range(3):
         arena.reset(x)
-        arrays = [arena.empty(3, 5), arena.empty(7), arena.like(x), arena.empty(2, 1, 4)]
-        assert [tuple(a.shape) for a in arrays] == [(3, 5), (7,), (1,), (2, 1, 4)]
+        arrays = [arena.empty(3, 5), arena.empty(7), arena.empty(90), arena.like(x), arena.empty(2, 1, 4)]
+        assert [tuple(a.shape) for a in arrays] == [(3, 5), (7,), (90,), (1,), (2, 1, 4)]
         assert all(type(a) is type(x) and a.dtype == x.dtype for a in arrays)
         for number, array in enumerate(arrays):
             array[...] = number
         assert all(bool((array == number).all()) for number, array in enumerate(arrays))
-    inside = [np.shares_memory(np.asarray(array), np.asarray(arena.memory)) for array in arrays]
-    assert all(inside) and arena.size >= 15 + 7 + 1 + 8
+        assert [len(chunk) for _, chunk in arena.chunks] == [40, 90, 40]
+    arena.reset(next(other for name, other in KINDS.items() if name != kind))
+    assert not arena.chunks  # memory of one kind does not serve another
 
 
 def test_what_is_given_back_is_handed_out_again():
     arena = Arena(block=100, queries=8)
-    for _ in range(2):
-        arena.reset(np.empty(1))
-        kept, used = arena.empty(4), arena.used
-        kept[...] = 1
-        scratch = arena.empty(6)
-        arena.used = used
-        again = arena.empty(6)
-    assert again is scratch and np.shares_memory(again, arena.memory)
-    assert not np.shares_memory(again, kept)
+    arena.reset(np.empty(1))
+    kept, used = arena.empty(4), arena.used
+    scratch = arena.empty(6)
+    arena.used = used
+    again, other = arena.empty(6), arena.empty(6)
+    assert np.shares_memory(again, scratch)
+    assert not any(np.shares_memory(*pair) for pair in [(again, kept), (again, other), (kept, other)])
 
 
 def test_blocks_are_all_rows_once_and_views():
@@ -81,10 +82,10 @@ def test_workers_have_their_own_thread_and_memory_and_one_thread_for_products():
             torch.is_grad_enabled(),
         )
 
-    workspace = Workspace(2)
-    (one, two), threads, arenas, blas, loops, grad = zip(*workspace.map(f, ["a", "b"]))
+    pool = Workspace(2)
+    (one, two), threads, arenas, blas, loops, grad = zip(*pool.map(f, ["a", "b"]))
     assert (one, two) == ("a", "b") and threads[0] == threading.get_ident() != threads[1]
-    assert list(arenas) == workspace.arenas
+    assert list(arenas) == pool.arenas
     assert blas == ({1}, {1}) and loops == (1, 1) and grad == (False, False)
     assert blas_threads() == before and torch.is_grad_enabled()
 
@@ -96,8 +97,8 @@ def test_an_error_of_a_worker_reaches_the_caller_and_the_next_step_works(failing
             raise FloatingPointError(job)
         return job
 
-    workspace, before = Workspace(2), (blas_threads(), torch.get_num_threads())
+    pool, before = Workspace(2), (blas_threads(), torch.get_num_threads())
     with pytest.raises(FloatingPointError, match=failing):
-        workspace.map(f, ["a", "b"])
-    assert workspace.map(f, ["c", "d"]) == ["c", "d"]
+        pool.map(f, ["a", "b"])
+    assert pool.map(f, ["c", "d"]) == ["c", "d"]
     assert (blas_threads(), torch.get_num_threads()) == before

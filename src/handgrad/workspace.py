@@ -12,38 +12,50 @@ from threadpoolctl import ThreadpoolController
 from .kernels import empty
 
 
-class Arena:
-    """Memory that is handed out in order and given back in the opposite order.
+CHUNK = 2**20  # numbers that an arena asks for at once, or more if an array is larger
 
-    What does not fit is allocated by itself, and the next `reset` makes room for it. `block` numbers at a
-    time go through a chain of element-wise steps, and `queries` at a time through attention.
+
+class Arena:
+    """Memory that is handed out in order and given back in the opposite order: set `used` to what it was.
+
+    It grows by chunks as it is asked, and keeps them. `block` numbers at a time go through a chain of
+    element-wise steps, and `queries` at a time through attention.
     """
 
     def __init__(self, block, queries):
         self.block, self.queries = block, queries
-        self.memory, self.size, self.used, self.most, self.views = np.empty(0), 0, 0, 0, {}
+        self.kind, self.chunks, self.used, self.placed = np.empty(0), [], 0, {}
 
     def reset(self, x):
         """Take everything back. From here on the arrays are of x's library, type and device."""
-        same = _kind(self.memory) == _kind(x)
-        if not same or self.most > self.size:
-            self.memory, self.size, self.views = empty((self.most,), x), self.most, {}
-        self.used = 0
+        if _kind(self.kind) != _kind(x):
+            self.chunks, self.placed = [], {}
+        if len(self.placed) > 10000:  # steps of many shapes
+            self.placed = {}
+        self.kind, self.used = empty((0,), x), 0
 
     def empty(self, *shape):
         """An array whose numbers are still to be written. One step asks for the same arrays as the last."""
-        start, size = self.used, math.prod(shape)
-        self.used += -(-size // 16) * 16  # whole lines of the cache
-        if self.used > self.size:
-            self.most = max(self.most, self.used)
-            return empty(shape, self.memory)
-        if (start, shape) not in self.views:
-            self.views[start, shape] = self.memory[start : start + size].reshape(shape)
-        return self.views[start, shape]
+        key = self.used, shape
+        if key not in self.placed:
+            self.placed[key] = self._place(math.prod(shape), shape)
+        array, self.used = self.placed[key]
+        return array
+
+    def _place(self, size, shape):
+        """An array in the first chunk with room for it behind what is used, and where it ends."""
+        for begin, chunk in self.chunks:
+            start = max(self.used - begin, 0)
+            if start + size <= len(chunk):
+                end = start + -(-size // 16) * 16  # whole lines of the cache
+                return chunk[start : start + size].reshape(shape), begin + end
+        begin = sum(len(chunk) for _, chunk in self.chunks)
+        self.chunks.append((begin, empty((max(CHUNK, size),), self.kind)))
+        return self._place(size, shape)
 
     def passing(self, *shape):
         """An array that torch copies from and lets go. NumPy keeps views of it: for NumPy it is as any."""
-        return self.empty(*shape) if isinstance(self.memory, np.ndarray) else empty(shape, self.memory)
+        return self.empty(*shape) if isinstance(self.kind, np.ndarray) else empty(shape, self.kind)
 
     def like(self, x):
         """An array of the shape of x."""
