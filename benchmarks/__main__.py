@@ -75,9 +75,10 @@ def main():
         for letter, steps in growing(options.quick).items():
             record["growth"][letter] = growth(processes, letter, steps, max(3, limits[0] // 3))
     options.folder.mkdir(parents=True, exist_ok=True)
-    text = re.sub(r"\[[^\[\]{}]*\]", lambda row: " ".join(row[0].split()), json.dumps(record, indent=1))
-    (options.folder / f"{options.name}.json").write_text(text + "\n")
-    (options.folder / f"{options.name}.md").write_text(report.markdown(record))
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    text = re.sub(r"\[[^\[\]{}]*\]", lambda row: " ".join(row[0].split()), text)  # a row of numbers is a line
+    (options.folder / f"{options.name}.json").write_text(text + "\n", encoding="utf-8")
+    (options.folder / f"{options.name}.md").write_text(report.markdown(record), encoding="utf-8")
     print(report.markdown(record))
 
 

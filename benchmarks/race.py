@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 
 import numpy as np
+from tqdm import tqdm
 
 from handgrad import accounting
 
@@ -62,7 +63,7 @@ class Processes(dict):
         """The keys that are ready, their losses checked, and {name: why} of those that cannot run here."""
         reference = self.prepare((REFERENCE, THREADS), size, "cpu")
         ready, absent = [], {}
-        for key in keys:
+        for key in tqdm(keys, f"checking, D {size.D}, T {size.T}", leave=False):
             try:
                 check(", ".join(map(str, key)), self.prepare(key, size, device), reference)
                 ready.append(key)

@@ -47,6 +47,7 @@ def race(record, sizes=None):
             ax.plot(
                 row["ratio"], y, "o" if ours else "s", color=COLOUR["blue" if ours else "vermilion"], ms=7
             )
+        ax.margins(x=0.1)
         ax.set(title=size, xlim=(0, None), xlabel="speed, eager = 1")
     axes[0, 0].set_yticks(range(len(names)), names)
     axes[0, 0].set_ylim(len(names) - 0.5, -0.5)
