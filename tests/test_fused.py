@@ -185,10 +185,13 @@ def test_on_a_gpu(name):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_with_more_than_one_block_of_everything(name, fast):
-    """Lengths that blocks do not divide: the last blocks are short."""
+    """Lengths that blocks do not divide: the last blocks are short. And each sequence by itself."""
     params, config, batch = problem(name, B=5, T=27, S=18)
     wanted = model.loss_and_gradients(params, config, batch)
     compare(fast(params, config, batch, workspace=Workspace(block=100, queries=8)), wanted, 1e-12)
+    masked = replace(config, p=0.3, dropout_sites=sites_of(config))
+    wanted = model.loss_and_gradients(params, masked, batch, masks(1, 0.3))
+    compare(fast(params, masked, batch, masks(1, 0.3), workspace=Workspace(at_once=1)), wanted, 1e-12)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -221,19 +224,23 @@ def test_masks_are_asked_for_as_the_model_asks(name, site):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_float32_is_as_exact_as_the_model_in_float32(name, fast):
-    """To 1e-5; where the readable lines lose more than that by cancellation, to four times what they lose."""
-    params, config, batch = problem(name, T=40, S=36)
-    single = optree.tree_map(lambda leaf: leaf.astype(np.float32), params)
-    exact = optree.tree_map(lambda leaf: leaf.astype(np.float64), single)
-    wanted_loss, wanted = model.loss_and_gradients(exact, config, batch, None, 0.1)
+    """To 1e-5; where the readable lines lose more than that by cancellation, to four times what they lose.
 
-    def worst(step):
-        loss, grads = step(single, config, batch, None, 0.1)
-        assert {loss.dtype} | {leaf.dtype for leaf in optree.tree_leaves(grads)} == {np.dtype(np.float32)}
-        assert abs(loss - wanted_loss) <= 1e-5 * wanted_loss
-        return max(differences(optree.tree_map(lambda leaf: leaf.astype(np.float64), grads), wanted).values())
-
-    assert worst(fast) <= max(1e-5, 4 * worst(model.loss_and_gradients))
+    One draw of roundings is compared with another, so it is the median over three problems that counts.
+    """
+    errors = {fast: [], model.loss_and_gradients: []}
+    for seed in range(3):
+        params, config, batch = problem(name, seed, T=40, S=36)
+        single = optree.tree_map(lambda leaf: leaf.astype(np.float32), params)
+        exact = optree.tree_map(lambda leaf: leaf.astype(np.float64), single)
+        wanted_loss, wanted = model.loss_and_gradients(exact, config, batch, None, 0.1)
+        for step, worst in errors.items():
+            loss, grads = step(single, config, batch, None, 0.1)
+            assert {loss.dtype} | {leaf.dtype for leaf in optree.tree_leaves(grads)} == {np.dtype(np.float32)}
+            assert abs(loss - wanted_loss) <= 1e-5 * wanted_loss
+            grads = optree.tree_map(lambda leaf: leaf.astype(np.float64), grads)
+            worst.append(max(differences(grads, wanted).values()))
+    assert np.median(errors[fast]) <= max(1e-5, 4 * np.median(errors[model.loss_and_gradients]))
 
 
 @pytest.mark.parametrize("name", ["Vaswani", "GPT-2", "BERT", "LLaMA"])
@@ -270,7 +277,7 @@ def test_the_number_of_workers_does_not_matter(workers, fast):
     compare(fast(params, config, batch, workspace=Workspace(workers)), wanted, 1e-12)
 
 
-@pytest.mark.parametrize("name", ["workers", "block", "queries"])
+@pytest.mark.parametrize("name", ["workers", "block", "queries", "at_once"])
 def test_a_workspace_needs_something_to_work_with(name):
     with pytest.raises(ValueError, match=f"{name}: expected at least 1, got 0"):
         Workspace(**{name: 0})
@@ -325,14 +332,16 @@ def result_times(factor):
 
 
 def entry_times(name, factor=1.001):
-    """One gradient among those that a backward writes is multiplied."""
+    """What a backward adds to one gradient is multiplied."""
 
     def mutate(f):
         def wrong(*args):
+            trees = [arg for arg in args if isinstance(arg, dict) and isinstance(arg.get(name), np.ndarray)]
+            trees = [tree for tree in trees if "x_hat" not in tree]  # not a cache
+            before = [tree[name].copy() for tree in trees]
             result = f(*args)
-            for tree in (arg for arg in args if isinstance(arg, dict)):
-                if isinstance(tree.get(name), np.ndarray) and "x_hat" not in tree:  # not the cache
-                    tree[name] *= factor
+            for tree, old in zip(trees, before, strict=True):
+                tree[name] += (factor - 1) * (tree[name] - old)
             return result
 
         return wrong
@@ -344,35 +353,13 @@ def gamma_outside(f):
     """γ multiplies dx of LayerNorm instead of dy."""
 
     def wrong(dy, cache, dparams, arena):
-        unscaled = {name: np.empty_like(dparam) for name, dparam in dparams.items()}
+        unscaled = {name: np.zeros_like(dparam) for name, dparam in dparams.items()}
         dx = f(dy.copy(), cache | {"gamma": np.ones_like(cache["gamma"])}, unscaled, arena)
         f(dy, cache, dparams, arena)
         dy[...] = cache["gamma"] * dx
         return dy
 
     return wrong
-
-
-def gamma_forgotten(f):
-    """γ is folded into a weight, and not unfolded from its gradient."""
-
-    def wrong(dfolded, norm, *rest):
-        f(dfolded, norm | {"gamma": np.ones_like(norm["gamma"])}, *rest)
-
-    return wrong
-
-
-def folded_entry_times(name, factor):
-    """The gradient of γ or β, where they were folded into the layer that follows."""
-
-    def mutate(f):
-        def wrong(dfolded, norm, params, names, dnorm, dparams):
-            f(dfolded, norm, params, names, dnorm, dparams)
-            dnorm[name] *= factor
-
-        return wrong
-
-    return mutate
 
 
 def no_mean(f):
@@ -387,7 +374,11 @@ def no_variance(f):
 
 def no_row_sum(f):
     """dS = A ∘ dA: the softmax forgets that its rows sum to 1."""
-    return lambda do, cache, *rest: f(do, cache | {"o": 0 * cache["o"]}, *rest)
+
+    def wrong(ds, e, factor):
+        ds *= e
+
+    return wrong
 
 
 def last_block_only(f):
@@ -413,12 +404,13 @@ def smoothing_forgotten(f):
     return lambda z, targets, weights, label_smoothing, arena: f(z, targets, weights, 0.0, arena)
 
 
-def slope_of_relu(f):
-    def wrong(x, slope, scratch):
-        f(x, slope, scratch)
-        np.greater(x, 0, out=slope)
+def slope_of_relu(pair):
+    """φ' is 1 where x > 0."""
 
-    return wrong
+    def wrong(x, gate, a):
+        x[...] = x > 0
+
+    return pair[0], wrong
 
 
 def scale_forgotten(f):
@@ -443,11 +435,13 @@ def same_turn(f):
 
 def linear_with(dW_factor=1.0, db_factor=1.0):
     def mutate(f):
-        def wrong(dy, x, W, dx, dW, db):
-            f(dy, x, W, dx, dW, db)
-            dW *= dW_factor
+        def wrong(dy, x, W, dx, dW, db, arena):
+            own = np.zeros_like(dW), None if db is None else np.zeros_like(db)
+            dx = f(dy, x, W, dx, *own, arena)
+            dW += dW_factor * own[0]
             if db is not None:
-                db *= db_factor
+                db += db_factor * own[1]
+            return dx
 
         return wrong
 
@@ -460,7 +454,7 @@ WRONG = {
     "dβ of the other sign": ("normalize_backward", entry_times("beta", -1)),
     "the mean a constant": ("standardize_backward", no_mean),
     "the variance a constant": ("standardize_backward", no_variance),
-    "no row sum in the softmax": ("attention_backward", no_row_sum),
+    "no row sum in the softmax": ("softmax_backward", no_row_sum),
     "one block of queries only": ("attention_backward", last_block_only),
     "dW_Q without 1/√K": ("project_backward", scale_forgotten),
     "dW_V a thousandth too large": ("project_backward", entry_times("W_V")),
@@ -473,16 +467,9 @@ WRONG = {
     "dx of attention twice": ("multi_head_backward", result_times(2)),
     "memory overwritten": ("multi_head_backward", memory_overwritten),
 }
-FOLDED = {
-    "γ outside the sums": ("fold_backward", gamma_forgotten),
-    "dγ a thousandth too large": ("fold_backward", folded_entry_times("gamma", 1.001)),
-    "dβ of the other sign": ("fold_backward", folded_entry_times("beta", -1)),
-}
-"""The same errors where the norm stands in front, and its γ and β are folded into what follows."""
 WRONG_TOO = {
     "turned twice instead of back": ("turn", same_turn),
-    "γ of RMSNorm forgotten": ("fold_backward", gamma_forgotten),
-    "γ of the last RMSNorm outside the sums": ("normalize_backward", gamma_outside),
+    "γ of RMSNorm outside the sums": ("normalize_backward", gamma_outside),
     "dW_gate a thousandth too large": ("feed_forward_backward", entry_times("W_gate")),
     "dW_up a thousandth too large": ("feed_forward_backward", entry_times("W_up")),
     "dW_K a thousandth too large": ("project_backward", entry_times("W_K")),
@@ -506,8 +493,7 @@ def refuted(config, piece, mutate, monkeypatch):
 @pytest.mark.parametrize("norm", CHOICES["norm"])
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_gradients_are_refuted(name, norm, monkeypatch):
-    wrong = FOLDED[name] if norm == "pre" and name in FOLDED else WRONG[name]
-    refuted(plain("encoder-decoder", norm, activation="gelu_tanh"), *wrong, monkeypatch)
+    refuted(plain("encoder-decoder", norm, activation="gelu_tanh"), *WRONG[name], monkeypatch)
 
 
 @pytest.mark.parametrize("name", WRONG_TOO)

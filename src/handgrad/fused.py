@@ -7,7 +7,7 @@ The formulas are those of `ops`; each function here names its own and says what 
                       the causal mask hides is never computed
     cache blocks      a chain of element-wise steps takes as many numbers at a time as stay in the cache
     in place          a result takes the place of an input that is not needed again
-    folding           γ and β of a norm move into the weights behind it, which are smaller than its output
+    recomputation     the outputs of norms and activations are computed again, and not kept
     workspace         the arrays of a step lie in memory that the next step uses again
     two workers       each takes half of the sequences, in a thread; their gradients are added
 
@@ -29,22 +29,20 @@ from .algebra import like
 from .config import Config
 from .kernels import (
     ACTIVATIONS,
-    column_sum,
+    add_column_sum,
     cross_entropy,
     drop,
     empty,
     exponentials,
-    fold,
-    fold_backward,
     heads,
     hidden_future,
     library,
     linear,
     linear_backward,
     matmul,
-    row_dot,
     scale_shift,
     scatter_add,
+    softmax_backward,
     standardize,
     standardize_backward,
     take,
@@ -107,9 +105,9 @@ def normalize(x, params, eps, arena, out):
 def normalize_backward(dy, cache, dparams, arena):
     """dy (n, D) -> dx (n, D) in its place."""
     x_hat, gamma, used = cache["x_hat"], cache["gamma"], arena.used
-    column_sum(library(dy).multiply(dy, x_hat, out=arena.like(dy)), out=dparams["gamma"])
+    add_column_sum(library(dy).multiply(dy, x_hat, out=arena.like(dy)), dparams["gamma"])
     if "beta" in dparams:
-        column_sum(dy, out=dparams["beta"])
+        add_column_sum(dy, dparams["beta"])
     arena.used = used
     dy *= gamma  # dx̂
     return standardize_backward(dy, x_hat, cache["inverse_std"], "beta" in dparams, arena)
@@ -128,7 +126,7 @@ def project(x, params, names, scale, arena):
         start, width = width, width + params[f"W_{name}"].shape[1]
         columns[name] = slice(start, width)
     joined = {"W": arena.empty(x.shape[1], width)}
-    if f"b_{names[0]}" in params:
+    if "b_Q" in params:
         joined["b"] = arena.empty(width)
     for letter, array in joined.items():
         for name, at in columns.items():
@@ -142,13 +140,13 @@ def project(x, params, names, scale, arena):
 def project_backward(dy, x, cache, dparams, arena):
     """dy (n, width) -> dx (n, D)."""
     columns, dx = cache["columns"], arena.like(x)
-    joined = {letter: arena.like(array) for letter, array in cache["joined"].items()}
-    linear_backward(dy, x, cache["joined"]["W"], dx, joined["W"], joined.get("b"))
+    joined = {letter: arena.zeros_like(array) for letter, array in cache["joined"].items()}
+    linear_backward(dy, x, cache["joined"]["W"], dx, joined["W"], joined.get("b"), arena)
     for letter, array in joined.items():
         if "Q" in columns:
             array[..., columns["Q"]] *= cache["scale"]
         for name, at in columns.items():
-            dparams[f"{letter}_{name}"][...] = array[..., at]
+            dparams[f"{letter}_{name}"] += array[..., at]
     return dx
 
 
@@ -196,23 +194,19 @@ def attention(q, k, v, causal, hidden, mask, p, arena):
 def attention_backward(do, cache, dq, dk, dv, arena):
     """do (n, H·K) -> dq, dk, dv, written to arrays shaped as q, k, v.
 
-    rowsum(A ∘ dA) is rowsum(O ∘ dO), which is smaller (Dao et al. 2022, section 3.1 and appendix B.2). With
-    do and this sum multiplied by the factor, the exponentials serve as weights.
+    With do multiplied by the factor, the exponentials serve as weights.
     """
     q, k, v, mask = cache["q"], cache["k"], cache["v"], cache["mask"]
-    (b, _, _, K), xp = q.shape, library(q)
-    dots = heads(row_dot(cache["o"], do, K), b, 1)  # (b, H, T, 1)
-    do = spread(heads(do, b, K), 1, arena)  # (b, H, T, K)
+    do = spread(heads(do, q.shape[0], q.shape[3]), 1, arena)  # (b, H, T, K)
     for number, (rows, end, e, factor) in enumerate(reversed(cache["parts"])):
-        used, dy, dot, kept = arena.used, do[:, :, rows], dots[:, :, rows], e
+        used, dy, kept = arena.used, do[:, :, rows], e
         if factor is not None:
-            dy, dot = xp.multiply(dy, factor, out=arena.like(dy)), dot * factor
+            dy = np.multiply(dy, factor, out=arena.like(dy))
         ds = matmul(dy, v[:, :, :end].mT, out=arena.like(e))
         if mask is not None:
             drop(ds, mask[..., rows, :end], cache["p"])
             kept = drop(arena.copy(e), mask[..., rows, :end], cache["p"])
-        ds -= dot
-        ds *= e
+        softmax_backward(ds, e, factor)
         matmul(ds, k[:, :, :end], out=dq[:, :, rows])
         if number == 0:  # the last queries see every key
             matmul(kept.mT, dy, out=dv)
@@ -245,7 +239,7 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
     """dy, h (n, D) -> dx (n, D); what the memory receives is added to dmemory, if there is one."""
     arena, K, attended, parts, whole = step.arena, step.config.K, cache["attended"], {}, {}
     do = arena.like(attended["o"])
-    linear_backward(dy, attended["o"], cache["params"]["W_O"], do, dparams["W_O"], dparams.get("b_O"))
+    linear_backward(dy, attended["o"], cache["params"]["W_O"], do, dparams["W_O"], dparams.get("b_O"), arena)
     uses = list(zip([h] if dmemory is None else [h, step.memory], cache["projected"]))
     dys = [arena.empty(len(x), of_names["joined"]["W"].shape[1]) for x, of_names in uses]
     for y, (_, of_names) in zip(dys, uses):
@@ -272,48 +266,63 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
 # Feed-forward: ops.feed_forward and ops.gated_feed_forward
 
 
-def dense_active(x, W, b, activation, mask, p, arena):
-    """φ(x W + b), dropped: x (n, D) -> a and its slope, both (n, F). In cache blocks."""
-    a = arena.empty(len(x), W.shape[1])
-    slope = arena.like(a)
-    for y, y_slope, own_x, own_mask in arena.blocks(a, slope, x, mask):
-        used = arena.used
-        ACTIVATIONS[activation](linear(own_x, W, b, y), y_slope, scratch=arena.like(y))
-        drop(y, own_mask, p)
-        drop(y_slope, own_mask, p)  # dropout multiplies both, so its backward is in the slope
+def active(h, activation, mask, p, arena):
+    """φ(h), dropped: h (n, F) -> a (n, F). In cache blocks."""
+    a, (gate, _) = arena.like(h), ACTIVATIONS[activation]
+    for own_h, own_a, own_mask in arena.blocks(h, a, mask):
+        gate(own_h, out=own_a)
+        own_a *= own_h
+        drop(own_a, own_mask, p)
+    return a
+
+
+def active_again(h, activation, mask, p, arena):
+    """The result of `active` once more; its slope takes the place of h. In cache blocks."""
+    a, (gate, slope) = arena.like(h), ACTIVATIONS[activation]
+    for own_h, own_a, own_mask in arena.blocks(h, a, mask):
+        used, own_gate = arena.used, arena.like(own_h)
+        gate(own_h, out=own_gate)
+        library(own_h).multiply(own_h, own_gate, out=own_a)
+        slope(own_h, own_gate, own_a)
+        drop(own_a, own_mask, p)
+        drop(own_h, own_mask, p)  # dropout multiplies both, so its backward is in the slope
         arena.used = used
-    return a, slope
+    return a
 
 
 def feed_forward(x, params, config, mask, out, arena):
-    """x (n, D) -> cache; y (n, D) is written to out."""
-    if config.activation != "swiglu":
-        a, slope = dense_active(x, params["W_1"], params.get("b_1"), config.activation, mask, config.p, arena)
-        linear(a, params["W_2"], params.get("b_2"), out)
-        return {"params": params, "a": a, "slope": slope}
-    gate, slope = dense_active(x, params["W_gate"], params.get("b_gate"), "silu", None, 0, arena)
-    a = linear(x, params["W_up"], params.get("b_up"), arena.like(gate))
-    slope *= a  # of the product, through the gate
-    a *= gate
-    linear(a, params["W_down"], None, out)
-    return {"params": params, "a": a, "slope": slope, "gate": gate}
+    """x (n, D) -> cache; y (n, D) is written to out. What comes after W_1, or W_gate, is not kept."""
+    first, last, activation, up = "1", "2", config.activation, None
+    if activation == "swiglu":
+        first, last, activation = "gate", "down", "silu"
+        up = linear(x, params["W_up"], None, arena.empty(len(x), config.F))
+    h = linear(x, params[f"W_{first}"], params.get(f"b_{first}"), arena.empty(len(x), config.F))
+    used = arena.used
+    a = active(h, activation, mask, config.p, arena)
+    if up is not None:
+        a *= up
+    linear(a, params[f"W_{last}"], params.get(f"b_{last}"), out)
+    arena.used = used
+    cache = {"params": params, "first": first, "last": last, "h": h, "up": up}
+    return cache | {"active": (activation, mask, config.p)}
 
 
 def feed_forward_backward(dy, x, cache, dparams, arena):
     """dy, x (n, D) -> dx (n, D). The activations give their place to their gradient."""
-    params, a, slope, dx = cache["params"], cache["a"], cache["slope"], arena.like(x)
-    if "gate" not in cache:
-        linear_backward(dy, a, params["W_2"], a, dparams["W_2"], dparams.get("b_2"))
-        slope *= a
-        linear_backward(slope, x, params["W_1"], dx, dparams["W_1"], dparams.get("b_1"))
-        return dx
-    linear_backward(dy, a, params["W_down"], a, dparams["W_down"], None)
-    slope *= a
-    linear_backward(slope, x, params["W_gate"], dx, dparams["W_gate"], dparams.get("b_gate"))
-    a *= cache["gate"]
-    through_up = arena.like(dx)
-    linear_backward(a, x, params["W_up"], through_up, dparams["W_up"], dparams.get("b_up"))
-    dx += through_up  # x is used twice: by the gate, and by what it gates
+    slope, up, dx = cache["h"], cache["up"], arena.like(x)
+    (W, b), (W_last, b_last) = ([f"{letter}_{cache[name]}" for letter in "Wb"] for name in ("first", "last"))
+    a = active_again(slope, *cache["active"], arena)
+    da = product = a if up is None else library(a).multiply(a, up, out=arena.like(a))
+    params = cache["params"]
+    linear_backward(dy, product, params[W_last], da, dparams[W_last], dparams.get(b_last), arena)
+    slope *= da
+    if up is not None:
+        slope *= up
+        a *= da  # the gradient of what is gated
+        through_up = linear_backward(a, x, params["W_up"], arena.like(dx), dparams["W_up"], None, arena)
+    linear_backward(slope, x, params[W], dx, dparams[W], dparams.get(b), arena)
+    if up is not None:
+        dx += through_up  # x is used twice: by the gate, and by what it gates
     return dx
 
 
@@ -333,14 +342,7 @@ class Step:
     memory: Any  # (m, D) or None
     memory_hidden: Any  # (b, 1, 1, S) or None
     angles: tuple  # cos and sin (T, K/2) of rotary positions, or nothing
-    buffer: Any  # (n, D), for what comes out of a sub-layer
-
-
-def following(name, params):
-    """The linear layers of a sub-layer that take its input."""
-    if name == "feed_forward":
-        return ("1",) if "W_1" in params else ("gate", "up")
-    return "QKV" if name == "self_attention" else "Q"  # the memory has its own norm
+    buffers: tuple  # two arrays (n, D), for what goes into a sub-layer and what comes out
 
 
 def inside(name, h, params, out, step):
@@ -361,15 +363,12 @@ def inside_backward(name, dy, h, cache, dparams, dmemory, step):
 
 
 def sublayer(x, name, params, step):
-    """x (n, D) -> y (n, D), cache. With the norm in front, y takes the place of x, and γ and β are folded."""
-    config, arena, after, own = step.config, step.arena, step.buffer, params[name]
-    h, cache, norm = x, {"name": name, "x": x, "params": params}, params[f"{name}_norm"]
+    """x (n, D) -> y (n, D), cache. With the norm in front, y takes the place of x."""
+    config, arena, (before, after) = step.config, step.arena, step.buffers
+    h, cache, norm = x, {"name": name, "x": x}, params[f"{name}_norm"]
     if config.norm == "pre":
-        h, inverse_std = standardize(x, config.eps, "beta" in norm, arena)
-        folded = fold(norm, own, following(name, own), arena)
-        cache["normed"] = {"x_hat": h, "inverse_std": inverse_std, "folded": folded}
-        own = own | folded
-    cache["f"] = inside(name, h, own, after, step)
+        h, cache["normed"] = normalize(x, norm, config.eps, arena, out=before)
+    cache["f"] = inside(name, h, params[name], after, step)
     cache["mask"] = step.keep("sublayer")
     drop(after, cache["mask"], config.p)
     if config.norm == "pre":
@@ -384,7 +383,7 @@ def sublayer(x, name, params, step):
 
 
 def sublayer_backward(dy, cache, grads, dmemory, step):
-    """dy (n, D) -> dx (n, D) in its place; grads of the block."""
+    """dy (n, D) -> dx (n, D) in its place; added to grads of the block."""
     arena, config, used, name, normed = (
         step.arena,
         step.config,
@@ -392,21 +391,18 @@ def sublayer_backward(dy, cache, grads, dmemory, step):
         cache["name"],
         cache["normed"],
     )
-    own, dnorm, h, dinside = cache["params"][name], grads[f"{name}_norm"], cache["x"], grads[name]
+    dnorm, h = grads[f"{name}_norm"], cache["x"]
     if config.norm == "post":
         dy = normalize_backward(dy, normed, dnorm, arena)
     dh = dy if config.norm != "output" and cache["mask"] is None else arena.copy(dy)
     if config.norm == "output":
         dh = normalize_backward(dh, normed, dnorm, arena)
     if config.norm == "pre":
-        h = normed["x_hat"]
-        dinside = dinside | {name: arena.like(array) for name, array in normed["folded"].items()}
+        h = scale_shift(normed["x_hat"], normed["gamma"], normed["beta"], step.buffers[0])  # again
     dh = drop(dh, cache["mask"], config.p)
-    dh = inside_backward(name, dh, h, cache["f"], dinside, dmemory, step)
+    dh = inside_backward(name, dh, h, cache["f"], grads[name], dmemory, step)
     if config.norm == "pre":
-        norm = cache["params"][f"{name}_norm"]
-        fold_backward(dinside, norm, own, following(name, own), dnorm, grads[name])
-        dh = standardize_backward(dh, h, normed["inverse_std"], "beta" in norm, arena)
+        dh = normalize_backward(dh, normed, dnorm, arena)
     dy += dh  # x is used twice: by f, and by the connection around f
     arena.used = used
     return dy
@@ -429,7 +425,7 @@ def stack(name, tokens, params, config, keep, arena, segments=None, memory=None,
         angles = rotary_angles(T, config.K, config.rotary_base)
         angles = like(np.cos(angles), x), like(np.sin(angles), x)
     seen = name == "decoder", hidden, memory, memory_hidden
-    step = Step(config, keep, arena, b, *seen, angles, arena.like(x))
+    step = Step(config, keep, arena, b, *seen, angles, (arena.like(x), arena.like(x)))
     cache = {"name": name, "source": source, "T": T, "embedded": embedded, "step": step, "normed": None}
     cache["blocks"] = [[] for _ in params[name]]
     for block, of_block in zip(params[name], cache["blocks"]):
@@ -463,32 +459,32 @@ def stack_backward(dx, cache, grads):
 
 def head(x, params, config, arena):
     """model.head: x (n, D) -> logits (n, V), cache."""
-    own, h, cache = params.get("head", {}), x, {"x": x}
+    own, y, cache = params.get("head", {}), x, {"x": x}
     if config.head_transform:
-        W, b = own["W_transform"], own["b_transform"]
-        h, cache["slope"] = dense_active(x, W, b, config.activation, None, 0, arena)
-        h, cache["normed"] = normalize(h, params["head_norm"], config.eps, arena, out=h)
+        cache["h"] = linear(x, own["W_transform"], own["b_transform"], arena.like(x))
+        y = active(cache["h"], config.activation, None, 0, arena)
+        y, cache["normed"] = normalize(y, params["head_norm"], config.eps, arena, out=y)
     W = params["embedding"]["E"].T if config.tied else own["W_out"]
-    logits = linear(h, W, own.get("b_out"), arena.empty(len(x), config.V))
-    return logits, cache | {"h": h, "W": W}
+    logits = linear(y, W, own.get("b_out"), arena.empty(len(x), config.V))
+    return logits, cache | {"y": y, "W": W}
 
 
 def head_backward(dlogits, cache, params, config, grads, arena):
-    """dlogits (n, V) -> dx (n, D). The first to write to the gradient of a table that the head shares."""
+    """dlogits (n, V) -> dx (n, D)."""
     own, dx = grads.get("head", {}), arena.like(cache["x"])
     dW = grads["embedding"]["E"].T if config.tied else own["W_out"]
-    linear_backward(dlogits, cache["h"], cache["W"], dx, dW, own.get("b_out"))
+    linear_backward(dlogits, cache["y"], cache["W"], dx, dW, own.get("b_out"), arena)
     if config.head_transform:
         dx = normalize_backward(dx, cache["normed"], grads["head_norm"], arena)
-        slope, W = cache["slope"], params["head"]["W_transform"]
+        slope, W = cache["h"], params["head"]["W_transform"]
+        active_again(slope, config.activation, None, 0, arena)
         slope *= dx
-        linear_backward(slope, cache["x"], W, dx, own["W_transform"], own["b_transform"])
+        linear_backward(slope, cache["x"], W, dx, own["W_transform"], own["b_transform"], arena)
     return dx
 
 
-def part_forward(job, arena):
-    """The logits (n, V) of the sequences of one worker, in its arena, and the cache."""
-    params, config, batch, keep = job
+def part_forward(params, config, batch, keep, arena):
+    """The logits (n, V) of some sequences, in the arena of a worker, and the cache."""
     encoded = decoded = None
     if config.kind == "encoder-decoder":
         memory, encoded = stack("encoder", batch["source"], params, config, keep, arena)
@@ -503,25 +499,11 @@ def part_forward(job, arena):
 
 
 def part_backward(dlogits, cache, grads, arena):
-    """Write the gradients of one worker to grads, or to a tree in its arena; return them."""
+    """Add the gradients of these sequences to grads; dlogits (n, V)."""
     params, config = cache["params"], cache["config"]
-    if grads is None:
-        grads = optree.tree_map(arena.like, params)
-    for name in {"embedding", "source_embedding"} & grads.keys():
-        for table in grads[name].values():
-            table[...] = 0  # rows are added
     dx = head_backward(dlogits, cache["headed"], params, config, grads, arena)
     for of_stack in filter(None, cache["stacks"]):
         dx = stack_backward(dx, of_stack, grads)  # after the decoder, dx is the gradient of the memory
-    return grads
-
-
-def part(job, arena):
-    """Loss and gradients of the sequences of one worker."""
-    inputs, targets, weights, label_smoothing, grads = job
-    logits, cache = part_forward(inputs, arena)
-    loss = cross_entropy(logits, targets.reshape(-1), weights.reshape(-1), label_smoothing, arena)
-    return loss, part_backward(logits, cache, grads, arena)  # the logits have become their gradient
 
 
 def forward(params, config, batch, keep=None, workspace=None):
@@ -530,11 +512,14 @@ def forward(params, config, batch, keep=None, workspace=None):
     workspace: memory and threads for one step after another. Raises TypeError or ValueError as `model` does.
     """
     check_batch(config, batch)
-    workspace, shared, inputs = _inputs(params, config, batch, keep, workspace)
-    logits, caches = zip(*workspace.map(part_forward, inputs))
-    shape = *batch["target_in" if config.kind == "encoder-decoder" else "tokens"].shape, config.V
+    workspace = workspace or Workspace()
+    workspace.reset(params["embedding"]["E"])
+    B, T = batch["target_in" if config.kind == "encoder-decoder" else "tokens"].shape
+    shared, of_rows = shares(B, len(workspace.arenas)), _rows(params, config, batch, keep)
+    parts = workspace.map(lambda rows, arena: part_forward(*of_rows(rows), arena), shared)
+    logits, caches = zip(*parts)
     cache = {"workspace": workspace, "use": workspace.uses, "shares": shared, "parts": caches}
-    return library(logits[0]).concatenate(logits).reshape(shape), cache  # a copy
+    return library(logits[0]).concatenate(logits).reshape(B, T, config.V), cache  # a copy
 
 
 def backward(dlogits, cache, out=None):
@@ -543,18 +528,17 @@ def backward(dlogits, cache, out=None):
     out: a tree of arrays like the parameters, which receives the gradients and is returned; new ones if None.
     Raises RuntimeError if the workspace has been used since `forward`: it holds another step by now.
     """
-    workspace = cache["workspace"]
+    workspace, params = cache["workspace"], cache["parts"][0]["params"]
     if workspace.uses != cache["use"]:
         raise RuntimeError("cache: expected that of the workspace's last step, but it has been used since")
     workspace.uses += 1
 
-    def run(job, arena):
-        dz, of_part, grads = job
-        return part_backward(arena.copy(dz.reshape(-1, dz.shape[-1])), of_part, grads, arena)
+    def run(job, grads, arena):
+        rows, own = job
+        part_backward(arena.copy(dlogits[rows].reshape(-1, dlogits.shape[-1])), own, grads, arena)
 
-    outs = _outs(cache["parts"][0]["params"], out, len(cache["parts"]))
-    jobs = zip([dlogits[rows] for rows in cache["shares"]], cache["parts"], outs)
-    return _sum(workspace.map(run, list(jobs)))
+    jobs = list(zip(cache["shares"], cache["parts"]))
+    return _added_up(run, jobs, workspace, params, out)[1]
 
 
 def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, workspace=None, out=None):
@@ -563,36 +547,47 @@ def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, wo
     workspace, out: as in `forward` and `backward`. What is returned never lies in the workspace. keep is
     asked as `model` asks it, for the whole batch. Raises TypeError or ValueError as `model` does.
     """
-    E = params["embedding"]["E"]
+    E, workspace = params["embedding"]["E"], workspace or Workspace()
     targets, weights = weighted_targets(batch, config, label_smoothing, E)
-    workspace, shared, inputs = _inputs(params, config, batch, keep, workspace)
-    rows = [(targets[share], weights[share]) for share in shared]
-    jobs = zip(inputs, *zip(*rows), [label_smoothing] * len(rows), _outs(params, out, len(rows)))
-    losses, grads = zip(*workspace.map(part, list(jobs)))
-    return like(np.asarray(sum(losses)), E)[()], _sum(grads)
-
-
-def _inputs(params, config, batch, keep, workspace):
-    """The workspace, the share of each worker, and what `part_forward` needs for it."""
-    E, masks = params["embedding"]["E"], masks_of(batch, config, keep)
-    workspace = workspace or Workspace()
+    (B, T), of_rows = targets.shape, _rows(params, config, batch, keep)
     workspace.reset(E)
-    shared = shares(len(next(iter(batch.values()))), len(workspace.arenas))
+
+    def run(share, grads, arena):
+        loss, used = 0.0, arena.used
+        for rows in workspace.pieces(share, T * config.F):
+            z, cache = part_forward(*of_rows(rows), arena)
+            own = targets[rows].reshape(-1), weights[rows].reshape(-1)
+            loss += cross_entropy(z, *own, label_smoothing, arena)  # z has become its gradient
+            part_backward(z, cache, grads, arena)
+            arena.used = used
+        return loss
+
+    losses, grads = _added_up(run, shares(B, len(workspace.arenas)), workspace, params, out)
+    return like(np.asarray(sum(losses)), E)[()], grads
+
+
+def _rows(params, config, batch, keep):
+    """A function from rows of the batch to what `part_forward` is told of them."""
+    masks, E = masks_of(batch, config, keep), params["embedding"]["E"]
     batch = {name: like(array, E) for name, array in batch.items()}
-    parts = [{name: array[rows] for name, array in batch.items()} for rows in shared]
-    inputs = [(params, config, part, keep_of(masks, rows)) for part, rows in zip(parts, shared)]
-    return workspace, shared, inputs
+
+    def of_rows(rows):
+        return params, config, {name: array[rows] for name, array in batch.items()}, keep_of(masks, rows)
+
+    return of_rows
 
 
-def _outs(params, out, workers):
-    """Where the workers write gradients: the first to `out` or to new arrays, the others to their arenas."""
-    first = optree.tree_map(lambda p: empty(p.shape, p), params) if out is None else out
-    return [first, *[None] * (workers - 1)]
+def _added_up(f, jobs, workspace, params, out):
+    """f(job, grads, arena) of every worker, which adds to grads. Returns the results, and the sum of grads."""
 
+    def run(job, arena):
+        own, grads = job
+        for leaf in optree.tree_leaves(grads := grads or optree.tree_map(arena.like, params)):
+            leaf[...] = 0
+        return f(own, grads, arena), grads
 
-def _sum(grads):
-    """Add up the workers' gradients, in the first tree."""
-    first, *others = grads
+    outs = [out or optree.tree_map(lambda p: empty(p.shape, p), params), *[None] * (len(jobs) - 1)]
+    results, (total, *others) = zip(*workspace.map(run, list(zip(jobs, outs))))
     for other in others:
-        optree.tree_map_(lambda a, b: a.__iadd__(b), first, other)
-    return first
+        optree.tree_map_(lambda a, b: a.__iadd__(b), total, other)
+    return results, total

@@ -8,7 +8,7 @@ import math
 import sys
 
 import numpy as np
-from scipy.special import erf
+from scipy.special import erf, expit
 
 
 def library(x):
@@ -39,13 +39,20 @@ def linear(x, W, b, out):
     return out
 
 
-def linear_backward(dy, x, W, dx, dW, db):
-    """ops.linear_backward: dy (n, F), x (n, D), W (D, F) -> dx (n, D), dW (D, F), db (F,) or None."""
-    xp = library(x)
-    xp.matmul(x.T, dy, out=dW)
+def linear_backward(dy, x, W, dx, dW, db, arena):
+    """ops.linear_backward: dy (n, F), x (n, D), W (D, F) -> dx (n, D); added to dW (D, F), db (F,) or None.
+
+    dx may lie in the place of x.
+    """
+    if library(x) is np:
+        used = arena.used
+        dW += np.matmul(x.T, dy, out=arena.empty(*dW.shape))
+        arena.used = used
+    else:
+        dW.addmm_(x.T, dy)
     if db is not None:
-        column_sum(dy, db)
-    xp.matmul(dy, W.T, out=dx)
+        add_column_sum(dy, db)
+    return library(x).matmul(dy, W.T, out=dx)
 
 
 def matmul(x, y, out):
@@ -60,11 +67,9 @@ def matmul(x, y, out):
     return out
 
 
-def column_sum(x, out):
-    """x (n, F) -> out (F,): for NumPy a product with ones."""
-    if isinstance(x, np.ndarray):
-        return np.matmul(np.ones(len(x), x.dtype), x, out=out)
-    return library(x).sum(x, 0, out=out)
+def add_column_sum(x, out):
+    """x (n, F): its column sum is added to out (F,). For NumPy a product with ones."""
+    out += np.ones(len(x), x.dtype) @ x if isinstance(x, np.ndarray) else x.sum(0)
 
 
 def row_mean(x):
@@ -150,38 +155,6 @@ def standardize_backward(d, x_hat, inverse_std, center, arena):
     return d
 
 
-def fold(norm, params, names, arena):
-    """Move γ and β of a norm into the linear layers of those names that follow it. Returns their W and b.
-
-        (γ ∘ x̂ + β) W + b = x̂ (γ ∘ W) + (β W + b)
-
-    The sub-layer then takes x̂, and γ and β cost as much as a weight is large, and not as much as x is.
-    """
-    folded = {}
-    for name in names:
-        W = params[f"W_{name}"]  # (D, F)
-        folded[f"W_{name}"] = library(W).multiply(W, norm["gamma"][:, None], out=arena.like(W))
-        if "beta" in norm:
-            folded[f"b_{name}"] = norm["beta"] @ W + params.get(f"b_{name}", 0)
-    return folded
-
-
-def fold_backward(dfolded, norm, params, names, dnorm, dparams):
-    """Gradients of what `fold` returned -> dnorm, dparams. With G = x̂ᵀ dy, dγ is the row sum of W ∘ G."""
-    for dparam in dnorm.values():
-        dparam[...] = 0
-    for name in names:
-        W, G, dW = params[f"W_{name}"], dfolded[f"W_{name}"], dparams[f"W_{name}"]
-        dnorm["gamma"] += row_dot(W, G, W.shape[1])[:, 0]
-        library(W).multiply(G, norm["gamma"][:, None], out=dW)
-        if "beta" in norm:
-            db = dfolded[f"b_{name}"]
-            dnorm["beta"] += W @ db
-            dW += norm["beta"][:, None] * db
-            if f"b_{name}" in dparams:
-                dparams[f"b_{name}"][...] = db
-
-
 def hidden_future(T, arena):
     """(T, T): -∞ where a key comes after the query, 0 elsewhere."""
     future = arena.empty(T, T)
@@ -212,6 +185,20 @@ def exponentials(s, factor, empty_rows):
         total[total == 0] = 1
     np.reciprocal(total, out=total)
     return factor
+
+
+def softmax_backward(ds, e, factor):
+    """ops.softmax_backward, in place: ds (..., S) is dA times the factor, e what `exponentials` left.
+
+    The row sum of A ∘ dA is that of O ∘ dO, which would be less work. But in float32 its rounding is another
+    than that of dA, and where all dA of a row are nearly equal, what is left of them is their rounding.
+    """
+    if isinstance(ds, np.ndarray):
+        ds -= np.vecdot(e, ds)[..., None] * factor
+        ds *= e
+    else:
+        ds *= e
+        ds.addcmul_(e, ds.sum(-1, keepdim=True), value=-1)
 
 
 def drop(x, mask, p):
@@ -279,70 +266,89 @@ def affine(x, scale, shift, out):
     return out
 
 
-# Activations: x -> φ(x) in its place, φ'(x) in slope. scratch is one more array of this shape.
+# Activations: φ(x) = x ∘ gate(x). A slope is written to the place of x; the gate is used up, and a is φ(x).
 
 
-def relu(x, slope, scratch):
+def relu_gate(x, out):
+    """1 where x > 0."""
+    library(x).greater(x, 0, out=out)
+
+
+def relu_slope(x, gate, a):
+    """φ' = gate."""
+    x[...] = gate
+
+
+def gelu_gate(x, out):
+    """Φ(x)."""
     xp = library(x)
-    xp.greater(x, 0, out=slope)
-    xp.clip(x, 0, None, out=x)
+    xp.multiply(x, 1 / math.sqrt(2), out=out)
+    (erf if xp is np else xp.erf)(out, out=out)
+    out += 1
+    out *= 0.5
 
 
-def gelu(x, slope, scratch):
-    """Φ(x) stands in scratch."""
-    xp = library(x)
-    xp.multiply(x, 1 / math.sqrt(2), out=scratch)
-    (erf if xp is np else xp.erf)(scratch, out=scratch)
-    scratch += 1
-    scratch *= 0.5
-    xp.multiply(x, x, out=slope)
-    slope *= -0.5
-    xp.exp(slope, out=slope)
-    slope *= 1 / math.sqrt(2 * math.pi)
-    slope *= x
-    slope += scratch
-    x *= scratch
+def gelu_slope(x, gate, a):
+    """φ' = Φ(x) + x exp(-x²/2) / √(2π)."""
+    density = x * x
+    density *= -0.5
+    library(x).exp(density, out=density)
+    density *= 1 / math.sqrt(2 * math.pi)
+    x *= density
+    x += gate
 
 
-def gelu_tanh(x, slope, scratch):
-    """With σ = (1 + tanh u)/2: φ = x σ and, in terms of it, φ' = 1 + (1 - σ)(2 φ u' - 1)."""
-    xp, c = library(x), math.sqrt(2 / math.pi)
-    a = 0.044715 * c
-    xp.multiply(x, x, out=slope)
-    affine(slope, 2 * a, 2 * c, out=scratch)
-    scratch *= x  # 2 u
-    sigmoid(scratch)
-    affine(slope, 6 * a, 2 * c, out=slope)  # 2 u'
-    x *= scratch  # φ
-    slope *= x
+TANH, CUBE = math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715
+"""u = TANH x + CUBE x³."""
+
+
+def gelu_tanh_gate(x, out):
+    """(1 + tanh u)/2, which is σ(2 u)."""
+    xp, factor = library(x), 1 if isinstance(x, np.ndarray) else 2
+    xp.multiply(x, x, out=out)
+    affine(out, factor * CUBE, factor * TANH, out=out)
+    out *= x
     if xp is not np:
-        slope.addcmul_(slope, scratch, value=-1).add_(scratch)
-        return
-    slope -= 1
-    np.subtract(1, scratch, out=scratch)  # 1 - σ
-    slope *= scratch
-    slope += 1
+        return out.sigmoid_()
+    np.tanh(out, out=out)
+    out += 1
+    out *= 0.5
+    return out
 
 
-def silu(x, slope, scratch):
-    """φ = x σ and, in terms of it, φ' = φ + σ (1 - φ)."""
+def gelu_tanh_slope(x, gate, a):
+    """φ' = gate + φ (1 - gate) 2 u'."""
+    x *= x
+    affine(x, 6 * CUBE, 2 * TANH, out=x)
+    x *= a
+    gated_sum(x, gate)
+
+
+def silu_gate(x, out):
+    """σ(x)."""
     xp = library(x)
-    scratch[...] = x
-    sigmoid(scratch)
-    x *= scratch
-    xp.subtract(scratch, xp.multiply(x, scratch, out=slope), out=slope)
-    slope += x
+    (expit if xp is np else xp.sigmoid)(x, out=out)
 
 
-def sigmoid(x):
-    """σ(x) = (1 + tanh(x/2))/2, in place."""
+def silu_slope(x, gate, a):
+    """φ' = gate + φ (1 - gate)."""
+    x[...] = a
+    gated_sum(x, gate)
+
+
+def gated_sum(x, gate):
+    """x ← gate + x (1 - gate), which is 1 + (1 - gate)(x - 1)."""
     if not isinstance(x, np.ndarray):
-        return x.sigmoid_()
-    x *= 0.5
-    np.tanh(x, out=x)
-    x *= 0.5
-    x += 0.5
+        return x.addcmul_(x, gate, value=-1).add_(gate)
+    x -= 1
+    x *= np.subtract(1, gate, out=gate)
+    x += 1
     return x
 
 
-ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh, "silu": silu}
+ACTIVATIONS = {
+    "relu": (relu_gate, relu_slope),
+    "gelu": (gelu_gate, gelu_slope),
+    "gelu_tanh": (gelu_tanh_gate, gelu_tanh_slope),
+    "silu": (silu_gate, silu_slope),
+}

@@ -11,7 +11,6 @@ from threadpoolctl import ThreadpoolController
 
 from .kernels import empty
 
-
 CHUNK = 2**20  # numbers that an arena asks for at once, or more if an array is larger
 
 
@@ -61,6 +60,12 @@ class Arena:
         """An array of the shape of x."""
         return self.empty(*x.shape)
 
+    def zeros_like(self, x):
+        """Zeros of the shape of x."""
+        zeros = self.like(x)
+        zeros[...] = 0
+        return zeros
+
     def copy(self, x):
         """The numbers of x, to be written over."""
         copy = self.like(x)
@@ -87,18 +92,20 @@ class Workspace:
     """The memory and the threads of a training step, for one step at a time.
 
     workers: how many threads share the sequences of a batch; one is right for a GPU. block: numbers in a
-    block of an element-wise chain; queries: the most queries in a block of attention. Nothing that a step
-    returns lies in it.
+    block of an element-wise chain; queries: the most queries in a block of attention; at_once: numbers in an
+    activation (n, F) of the sequences that a worker takes at once. Nothing that a step returns lies in it.
 
-    Raises ValueError unless all three are at least 1.
+    Raises ValueError unless all four are at least 1.
     """
 
-    def __init__(self, workers=2, block=262144, queries=64):
-        for name, value in {"workers": workers, "block": block, "queries": queries}.items():
+    def __init__(self, workers=2, block=2**19, queries=64, at_once=2**19):
+        given = {"workers": workers, "block": block, "queries": queries, "at_once": at_once}
+        for name, value in given.items():
             if value < 1:
                 raise ValueError(f"{name}: expected at least 1, got {value}")
         self.arenas = [Arena(block, queries) for _ in range(workers)]
         self.threads = ThreadPoolExecutor(max(1, workers - 1))
+        self.at_once = at_once
         self.uses = 0  # how often it was reset
 
     def reset(self, x):
@@ -106,6 +113,12 @@ class Workspace:
         self.uses += 1
         for arena in self.arenas:
             arena.reset(x)
+
+    def pieces(self, share, numbers):
+        """Slices of a share of the sequences, each of which has so many numbers in an activation."""
+        n = share.stop - share.start
+        parts = shares(n, -(-n * numbers // self.at_once))
+        return [slice(share.start + part.start, share.start + part.stop) for part in parts]
 
     def map(self, f, jobs):
         """[f(job, arena) for each job], at most as many as workers. The caller does the first.
