@@ -578,7 +578,7 @@ def _rows(params, config, batch, keep):
 
 
 def _added_up(f, jobs, workspace, params, out):
-    """f(job, grads, arena) of every worker, which adds to grads. Returns the results, and the sum of grads."""
+    """f(job, grads, arena) of every worker, which adds to grads. Returns the results and the summed grads."""
 
     def run(job, arena):
         own, grads = job
