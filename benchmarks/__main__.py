@@ -1,9 +1,9 @@
 """How fast a training step is: ours and PyTorch's, one step of each in turn.
 
 Each variant lives in a process of its own, and one works at a time. Its losses over the first updates must
-be those of `model` in float64, or nothing is timed. Every setting of a variant is tried for a few rounds, and
-its fastest takes part in the race. On a machine with CUDA the torch variants race on it too. Writes NAME.json
-to the folder, and NAME.md, which is made from it.
+be those of `model` in float64, or nothing is timed. Every setting of a variant is tried for a few rounds,
+and the fast ones take part in the race. On a machine with CUDA the torch variants race on it too. Writes
+NAME.json to the folder, and NAME.md, which is made from it.
 """
 
 import argparse
@@ -32,6 +32,7 @@ def machine():
     about = {"processor": names[0] if names else platform.processor(), "cores": os.cpu_count()}
     about |= {"system": f"{platform.system()} {platform.machine()}", "Python": platform.python_version()}
     about |= {"NumPy": f"{np.__version__} ({blas['name']} {blas['version']})", "PyTorch": torch.__version__}
+    about |= {"load before": round(os.getloadavg()[0], 2)}
     return about | ({"CUDA": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
 
 

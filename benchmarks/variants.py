@@ -9,7 +9,7 @@ from collections import Counter, namedtuple
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
-from inspect import isfunction
+from inspect import isfunction, unwrap
 from typing import NamedTuple
 
 import numpy as np
@@ -115,9 +115,9 @@ def fast(library, size, workers, device):
 STAGES = {
     "linear layers": ("linear", "linear_backward", "project", "project_backward"),
     "attention": ("attention", "attention_backward"),
-    "softmax": ("exponentials",),
-    "activation": ("gelu_tanh", "dense_active", "feed_forward_backward"),
-    "normalisation": ("normalize", "normalize_backward"),
+    "softmax": ("exponentials", "softmax_backward"),
+    "activation": ("active", "active_again", "feed_forward_backward"),
+    "normalisation": ("normalize", "normalize_backward", "scale_shift"),
     "residuals": ("sublayer", "sublayer_backward"),
     "cross-entropy": ("cross_entropy",),
     "embedding": ("embed", "embed_backward"),
@@ -154,8 +154,8 @@ def staged(build, size, workers, device):
     spaces += [value for space in spaces for value in space.values() if isinstance(value, dict)]
     for space in spaces:
         for name, f in list(space.items()):
-            if isfunction(f) and f.__name__ in stage_of and not hasattr(f, "__wrapped__"):
-                space[name] = clocked(f, stage_of[f.__name__])
+            if isfunction(f) and f.__name__ in stage_of:
+                space[name] = clocked(unwrap(f), stage_of[f.__name__])  # without the clock of another size
     step = build(size, workers, device)
 
     def run():

@@ -172,6 +172,15 @@ def hungry(size, workers, device):
     return variants.Step(lambda: float(np.ones(MEBIBYTES * 2**17)[0] + held[0]))
 
 
+def test_the_clocks_of_one_size_do_not_stop_those_of_the_next(processes):
+    key = (f"stages of {FUSED}", ALONE)
+    for size in (TINY, TINY._replace(T=8)):
+        processes.prepare(key, size, "cpu")
+        seconds, parts = processes.ask(key, race.worker.take)
+        assert set(parts) == {*STAGES, "the rest"} and min(parts.values()) > 0
+        assert sum(parts.values()) == pytest.approx(seconds, rel=0.1)
+
+
 def test_every_stage_is_a_function():
     spaces = vars(fused) | vars(kernels) | vars(optim)
     assert [name for functions in STAGES.values() for name in functions if name not in spaces] == []
