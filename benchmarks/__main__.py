@@ -11,6 +11,8 @@ import json
 import os
 import platform
 import re
+import signal
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -53,7 +55,7 @@ def main():
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--sizes", nargs="*", choices=SIZES, default=list(SIZES))
     parser.add_argument("--rounds", type=int, default=10, help="at least so many of each race")
-    parser.add_argument("--seconds", type=float, default=45, help="at least so long each race")
+    parser.add_argument("--seconds", type=float, default=60, help="at least so long each race")
     parser.add_argument(
         "--without", nargs="*", choices=set(VARIANTS) - {EAGER}, default=[], help="variants to leave out"
     )
@@ -66,6 +68,7 @@ def main():
         sizes, limits = {"tiny": TINY}, (3, 0, 1)
     names = [name for name in VARIANTS if name not in options.without]
     record = {"machine": machine(), "sizes": {}, "growth": {}}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exception, so that the processes end as well
     with closing(Processes()) as processes:
         for name, size in sizes.items():
             record["sizes"][name] = race(processes, size, "cpu", names, *limits)

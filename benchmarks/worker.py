@@ -44,10 +44,13 @@ def prepare(build, size, workers, device, updates):
 def take():
     """One step: the seconds that it took, and those of its parts where they are known.
 
-    Without a loss it is products only, and the parts tell which of two ways to multiply counts.
+    The step before it is not timed: it finds the cache full of what another process left there, as no step of
+    a training does but the first. Without a loss it is products only, and the parts tell which of two ways to
+    multiply counts.
 
     Raises FloatingPointError if the loss is no longer a finite number.
     """
+    step.run()
     begin = time.perf_counter()
     loss = step.run()
     seconds = time.perf_counter() - begin if loss is not None else sum(step.parts.values())

@@ -1,8 +1,10 @@
 """The benchmark of training steps: what it compares is equal, what it says follows from its times."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -179,6 +181,20 @@ def test_the_clocks_of_one_size_do_not_stop_those_of_the_next(processes):
         seconds, parts = processes.ask(key, race.worker.take)
         assert set(parts) == {*STAGES, "the rest"} and min(parts.values()) > 0
         assert sum(parts.values()) == pytest.approx(seconds, rel=0.1)
+
+
+def test_the_processes_end_with_the_program(tmp_path):
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--folder", tmp_path]
+    with open(tmp_path / "progress", "wb") as progress:
+        run = subprocess.Popen(command, cwd=ROOT, stdout=progress, stderr=progress, start_new_session=True)
+    while run.poll() is None and "checking" not in (tmp_path / "progress").read_text():
+        time.sleep(0.1)
+    run.terminate()
+    assert run.wait(60) == 1
+    with pytest.raises(ProcessLookupError):
+        for _ in range(50):
+            os.killpg(run.pid, 0)  # signal 0 only asks whether somebody is there
+            time.sleep(0.1)
 
 
 def test_every_stage_is_a_function():

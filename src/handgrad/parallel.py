@@ -1,11 +1,11 @@
 """Data-parallel training: several processes, on one machine or on several, share the rows of each batch.
 
-    torchrun --nproc_per_node 2 -m handgrad.parallel --updates 400 --checkpoint parallel.npz
+    torchrun --nproc_per_node 2 -m handgrad.parallel --updates 1600 --checkpoint parallel.npz
 
 starts two processes on this machine. For two processes on each of two machines, run this on both:
 
     torchrun --nnodes 2 --nproc_per_node 2 --rdzv_backend c10d --rdzv_endpoint first:29500 \\
-        -m handgrad.parallel --updates 400 --checkpoint parallel.npz
+        -m handgrad.parallel --updates 1600 --checkpoint parallel.npz
 
 `first` is one of them, by a name or an address under which both reach it, and 29500 one of its free ports.
 
