@@ -28,7 +28,7 @@ UPDATES = 3
 TOLERANCE = 1e-6
 """Of the losses, relative to the first: sixteen roundings of float32. A loss is a difference of logits, whose
 rounding does not shrink with it. That of one token errs by more, but the mean is taken over all."""
-TRIES, NEAR = 3, 1.25  # rounds in which the settings are compared; those that near the fastest take part
+TRIES, NEAR = 2, 1.25  # rounds in which the settings are compared; what comes so near the fastest takes part
 PAUSE = 0.03  # seconds, in which the threads of the last process fall asleep: they wait busily for a while
 GROWING = (("NumPy, fused, 2 workers", HALVES), ("torch, fused, 2 workers", HALVES), (EAGER, THREADS))
 

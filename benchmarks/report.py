@@ -116,7 +116,7 @@ def markdown(record):
     machine = "; ".join(f"{name} {value}" for name, value in record["machine"].items())
     text = ["# How fast a training step is\n", f"{machine}.\n"]
     text += [
-        "Setting: workers × threads of each; kept: the allocator keeps memory. × eager: eager's median over"
+        "Setting: workers × threads; kept: the allocator keeps memory. × eager: eager's median over"
         " this one; its quartiles are those of the ratios within the rounds. Limit: the matrix products of a"
         " step alone, in the same library and setting. Extra: at the peak, beside parameters, moments and"
         " batch.\n"

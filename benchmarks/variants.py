@@ -273,7 +273,7 @@ class Setting(NamedTuple):
     """How a variant uses the machine."""
 
     workers: int = 1  # threads that share the sequences
-    threads: int = 1  # of each worker, for its matrix products
+    threads: int = 1  # for matrix products; several workers that have work take one each
     kept: bool = False  # whether the allocator of the C library keeps what it is given back
 
     def __str__(self):
@@ -288,18 +288,19 @@ class Variant(NamedTuple):
     settings: tuple  # all are tried, and the fastest is taken
 
 
-ALONE, THREADS, HALVES = Setting(), Setting(threads=2), Setting(workers=2)
-BEST = (ALONE, THREADS, Setting(1, 1, True), Setting(1, 2, True))
+ALONE, THREADS, HALVES = Setting(), Setting(threads=2), Setting(workers=2, threads=2)
+KEPT = (Setting(1, 1, True), Setting(1, 2, True))
+ALL = (ALONE, THREADS, *KEPT)
 REFERENCE, EAGER = "reference", "PyTorch, eager"
 VARIANTS = {
-    "NumPy, readable": Variant(readable, "numpy", BEST),
+    "NumPy, readable": Variant(readable, "numpy", ALL),
     "NumPy, fused": Variant(partial(fast, "numpy"), "numpy", (ALONE, THREADS)),
-    "NumPy, fused, 2 workers": Variant(partial(fast, "numpy"), "numpy", (HALVES, Setting(2, 2))),
+    "NumPy, fused, 2 workers": Variant(partial(fast, "numpy"), "numpy", (HALVES,)),
     "torch, fused": Variant(partial(fast, "torch"), "torch", (ALONE, THREADS)),
-    "torch, fused, 2 workers": Variant(partial(fast, "torch"), "torch", (HALVES, Setting(2, 2))),
-    EAGER: Variant(partial(peer, "eager"), "torch", BEST),
-    "PyTorch, compiled": Variant(partial(peer, "compiled"), "torch", BEST),
-    "PyTorch, nn.Transformer": Variant(partial(peer, "nn.Transformer"), "torch", BEST),
+    "torch, fused, 2 workers": Variant(partial(fast, "torch"), "torch", (HALVES,)),
+    EAGER: Variant(partial(peer, "eager"), "torch", ALL),
+    "PyTorch, compiled": Variant(partial(peer, "compiled"), "torch", ALL),
+    "PyTorch, nn.Transformer": Variant(partial(peer, "nn.Transformer"), "torch", KEPT),
 }
 STAGED = {f"stages of {name}": name for name in ("NumPy, fused", "torch, fused")}
 HELPERS = {

@@ -231,6 +231,12 @@ def test_the_table_holds_every_row(folder, record):
         assert f"| {name} | {row['setting']} | {1e3 * row['median']:.1f} |" in text
 
 
+def test_the_recorded_table_is_made_from_the_record():
+    recorded = ROOT / "benchmarks" / "results" / "speed.json"
+    text = recorded.with_suffix(".md").read_text(encoding="utf-8")
+    assert text == report.markdown(speed.read(recorded))
+
+
 def test_figures_draw_the_record(record):
     names = list(record["sizes"]["tiny"]["variants"])
     ax = speed.race(record).axes[0]
