@@ -34,7 +34,7 @@ def activation(name):
     def step(dy, arena, x):
         y, slope = fused.active(x, name, None, 0, arena), arena.copy(x)
         again = fused.active_again(slope, name, None, 0, arena)
-        assert bool((abs(y - again) <= 1e-6 * abs(y).max()).all())
+        assert bool((y == again).all())
         slope *= dy
         return y, (slope,)
 

@@ -147,8 +147,11 @@ def test_in_place_nothing_changes_if_the_gradient_is_not_finite(rng):
     assert np.array_equal(p, before) and state["step"] == 0 and not state["m"].any() and not state["v"].any()
     with pytest.raises(ValueError, match=r"g: expected a vector like p, of shape \(7,\), got \(6,\)"):
         optim.adamw_in_place(p, g[1:], state, 0.1)
+    with pytest.raises(ValueError, match=r"m: expected a vector like p, of shape \(7,\), got \(6,\)"):
+        optim.adamw_in_place(p, g, state | {"m": np.zeros(6)}, 0.1)
     with pytest.raises(ValueError, match="rate: expected a number"):
         optim.adamw_in_place(p, g, state, -0.1)
+    assert np.array_equal(p, before)
 
 
 def test_flatten_makes_views_of_one_vector(rng):

@@ -87,6 +87,11 @@ class Config:
         expect(self.std is None or self.std > 0, "std", "None or a positive number")
 
     @property
+    def ignore_index(self):
+        """The target that does not count in the loss: the padding, or -100 without one."""
+        return -100 if self.pad is None else self.pad
+
+    @property
     def K(self):
         """The width of one head."""
         return self.D // self.H

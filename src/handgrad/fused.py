@@ -13,8 +13,8 @@ The formulas are those of `ops`; each function here names its own and says what 
 
 What NumPy and torch say differently is in `kernels`: sums as products, sorting, fused chains.
 
-A backward here uses up its cache and the dy that it is given, and writes the gradients of the parameters
-to the arrays of a tree that it is given too. Shapes: b sequences of T tokens are n = b·T rows.
+A backward here uses up its cache and the dy that it is given, and adds the gradients of the parameters to
+the arrays of a tree that it is given too. Shapes: b sequences of T tokens are n = b·T rows.
 """
 
 import math
@@ -170,7 +170,7 @@ def attention(q, k, v, causal, hidden, mask, p, arena):
     o, parts = arena.empty(b * T, H * K), []
     o_heads = heads(o, b, K)
     queries = min(arena.queries, max(32, T // 4))
-    future = hidden_future(queries, arena)
+    future = hidden_future(queries, arena) if causal else None
     for start in range(0, T, queries):
         rows = slice(start, min(T, start + queries))
         length, end = rows.stop - start, rows.stop if causal else S
@@ -384,14 +384,8 @@ def sublayer(x, name, params, step):
 
 def sublayer_backward(dy, cache, grads, dmemory, step):
     """dy (n, D) -> dx (n, D) in its place; added to grads of the block."""
-    arena, config, used, name, normed = (
-        step.arena,
-        step.config,
-        step.arena.used,
-        cache["name"],
-        cache["normed"],
-    )
-    dnorm, h = grads[f"{name}_norm"], cache["x"]
+    arena, config, name, normed = step.arena, step.config, cache["name"], cache["normed"]
+    used, dnorm, h = arena.used, grads[f"{name}_norm"], cache["x"]
     if config.norm == "post":
         dy = normalize_backward(dy, normed, dnorm, arena)
     dh = dy if config.norm != "output" and cache["mask"] is None else arena.copy(dy)
@@ -440,19 +434,15 @@ def stack(name, tokens, params, config, keep, arena, segments=None, memory=None,
 
 def stack_backward(dx, cache, grads):
     """dx (n, D) -> dmemory (m, D), the sum of what the blocks give, or None."""
-    name, source, step, dmemory = cache["name"], cache["source"], cache["step"], None
-    if step.memory is not None:
-        dmemory = step.arena.like(step.memory)
-        dmemory[...] = 0
+    name, source, step = cache["name"], cache["source"], cache["step"]
+    dmemory = None if step.memory is None else step.arena.zeros_like(step.memory)
     if cache["normed"]:
         dx = normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], step.arena)
     for block, of_block in reversed(list(zip(cache["blocks"], grads[name]))):
         for of_part in reversed(block):
             dx = sublayer_backward(dx, of_part, of_block, dmemory, step)
-    dtables, dnorm = (
-        grads["embedding"] | grads.get(f"{source}embedding", {}),
-        grads.get(f"{source}embedding_norm"),
-    )
+    dtables = grads["embedding"] | grads.get(f"{source}embedding", {})
+    dnorm = grads.get(f"{source}embedding_norm")
     embed_backward(dx, cache["T"], cache["embedded"], dtables, dnorm, step.arena)
     return dmemory
 

@@ -224,11 +224,16 @@ def backward(dlogits, cache):
 def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0):
     """The mean cross-entropy over the targets that are not padding (a scalar), and its gradients (a tree)."""
     logits, cache = forward(params, config, batch, keep)
+    targets = like(targets_of(batch), logits)
+    loss, counted = cross_entropy(logits, targets, config.ignore_index, label_smoothing)
+    return loss, backward(cross_entropy_backward(1.0, counted), cache)
+
+
+def targets_of(batch):
+    """The targets (B, T) of a batch. Raises ValueError if it has none."""
     if "target_out" not in batch:
         raise ValueError(f'batch: expected the entry "target_out", got {sorted(batch)}')
-    ignored = -100 if config.pad is None else config.pad
-    loss, counted = cross_entropy(logits, like(batch["target_out"], logits), ignored, label_smoothing)
-    return loss, backward(cross_entropy_backward(1.0, counted), cache)
+    return batch["target_out"]
 
 
 def check_batch(config, batch):

@@ -124,9 +124,12 @@ def adamw_in_place(
     the state change, and g is used up. A block of them at a time goes through all steps and stays in the
     cache. workspace: its workers share the blocks. Returns the norm of g, or None. Raises as both functions.
     """
-    if p.shape != g.shape or p.ndim != 1:
-        raise ValueError(f"g: expected a vector like p, of shape {tuple(p.shape)}, got {tuple(g.shape)}")
-    _checked([], [], rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
+    for name, vector in {"g": g, "m": state["m"], "v": state["v"]}.items():
+        if p.shape != vector.shape or p.ndim != 1:
+            shapes = f"{tuple(p.shape)}, got {tuple(vector.shape)}"
+            raise ValueError(f"{name}: expected a vector like p, of shape {shapes}")
+    numbers = dict(rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
+    rate, beta_1, beta_2, eps, weight_decay = _checked([], [], **numbers)
     norm = None if max_norm is None else math.sqrt(float(g @ g))
     factor = 1.0 if norm is None else _factor(norm, max_norm, 1e-6)
     state["step"] += 1

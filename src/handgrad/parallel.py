@@ -31,7 +31,9 @@ from optree.integrations.numpy import tree_ravel
 
 from . import data, fused, model, train
 from .config import gpt2_small, vaswani_base
-from .workspace import Workspace
+from .model import check_batch
+from .sharing import masks_of
+from .workspace import Workspace, shares
 
 
 def rows_of(rank, processes, B):
@@ -41,7 +43,7 @@ def rows_of(rank, processes, B):
     """
     if B < processes:
         raise ValueError(f"batch: expected a row for each of {processes} processes, got {B} rows")
-    return slice(B * rank // processes, B * (rank + 1) // processes)
+    return shares(B, processes)[rank]
 
 
 def share_of(batch, keep, rows):
@@ -59,7 +61,8 @@ def weighted_share(params, config, batch, keep, label_smoothing, rows, gradients
     share, keep = share_of(batch, keep, rows)
     own, all_counted = train.counted(share, config), train.counted(batch, config)
     if own == 0 < all_counted:
-        model.forward(params, config, share, keep)  # draws the masks, so that the generators stay equal
+        check_batch(config, share)
+        masks_of(share, config, keep)  # draws them, so that the generators stay equal
         loss, grads = 0.0, tree_map(np.zeros_like, params)
     else:
         loss, grads = gradients(params, config, share, keep, label_smoothing)
@@ -100,7 +103,7 @@ def problem(kind, updates, batch_size, p):
     """The training of chapter 16, or of a decoder alone on its French sentences: draw, config, recipe."""
     pairs, _ = data.number_pairs(np.random.default_rng(16), train=4000, held_out=3000)
     sizes = dict(V=len(pairs.vocabulary), D=64, H=4, F=256, N=2, p=p, pad=pairs.vocabulary.pad)
-    recipe = train.Recipe(updates, batch_size, peak=0.002, warmup=max(1, updates // 4))
+    recipe = train.Recipe(updates, batch_size, peak=0.002, warmup=min(100, max(1, updates // 4)))
     if kind == "encoder-decoder":
         return pairs.draw, vaswani_base(**sizes), recipe
 
@@ -115,7 +118,7 @@ def options():
     """The options of the command line."""
     parser = argparse.ArgumentParser("handgrad.parallel", description=__doc__.partition("\n")[0])
     parser.add_argument("--kind", choices=("encoder-decoder", "decoder"), default="encoder-decoder")
-    parser.add_argument("--updates", type=int, default=400, help="updates of the whole training, at least 2")
+    parser.add_argument("--updates", type=int, default=1600, help="updates of the whole training, at least 2")
     parser.add_argument("--batch-size", type=int, default=128, help="sentences of all processes together")
     parser.add_argument("--p", type=float, default=0.0, help="dropout probability")
     parser.add_argument("--seed", type=int, default=16)

@@ -7,7 +7,7 @@ batch, so that it does not matter who computes what.
 
 from .algebra import like
 from .kernels import empty
-from .model import check_batch
+from .model import check_batch, targets_of
 from .ops.cross_entropy import counted_targets
 
 
@@ -17,14 +17,12 @@ def weighted_targets(batch, config, label_smoothing, x):
     Raises TypeError or ValueError as model.loss_and_gradients does.
     """
     check_batch(config, batch)
-    if "target_out" not in batch:
-        raise ValueError(f'batch: expected the entry "target_out", got {sorted(batch)}')
-    ignored = -100 if config.pad is None else config.pad
-    counted, m = counted_targets(batch["target_out"], config.V, ignored, label_smoothing)
+    targets = targets_of(batch)
+    counted, m = counted_targets(targets, config.V, config.ignore_index, label_smoothing)
     weights = empty(counted.shape, x)
     weights[...] = like(counted, x)
     weights *= 1 / m
-    return like(batch["target_out"] * counted, x), weights
+    return like(targets * counted, x), weights
 
 
 def masks_of(batch, config, keep):

@@ -91,7 +91,7 @@ def dropout_from(rng: np.random.Generator, p: float):
 
 def counted(batch: dict, config: Config) -> int:
     """Return the number of targets of the batch that count: those that are not padding."""
-    return int(np.sum(batch["target_out"] != (-100 if config.pad is None else config.pad)))
+    return int(np.sum(batch["target_out"] != config.ignore_index))
 
 
 def update(state, batch, config, recipe, keep=None, gradients=model.loss_and_gradients) -> State:

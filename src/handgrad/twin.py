@@ -74,9 +74,11 @@ class Twin(nn.Module):
         """The mean cross-entropy over the targets that are not padding, a scalar tensor."""
         logits = self(batch, keep)
         targets = torch.as_tensor(batch["target_out"], device=logits.device)
-        ignored = -100 if self.config.pad is None else self.config.pad
         return F.cross_entropy(
-            logits.flatten(0, 1), targets.flatten(), ignore_index=ignored, label_smoothing=label_smoothing
+            logits.flatten(0, 1),
+            targets.flatten(),
+            ignore_index=self.config.ignore_index,
+            label_smoothing=label_smoothing,
         )
 
     def encode(self, tokens, drop, segments=None):

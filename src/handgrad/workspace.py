@@ -84,8 +84,8 @@ class Arena:
 
 def shares(n, workers):
     """Slices of n rows, as equal as can be, one for each worker, or one for each row if there are fewer."""
-    edges = np.linspace(0, n, min(n, workers) + 1).astype(int).tolist()
-    return [slice(*edge) for edge in zip(edges[:-1], edges[1:])]
+    workers = min(n, workers)
+    return [slice(n * i // workers, n * (i + 1) // workers) for i in range(workers)]
 
 
 class Workspace:
