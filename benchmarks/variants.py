@@ -93,7 +93,8 @@ def fast(library, size, workers, device):
 
         params = optree.tree_map(partial(torch.tensor, device=device), params)
     vector, params = optim.flatten(params)
-    state = {"step": 0, "m": 0 * vector, "v": 0 * vector}
+    m, v = (optim.flatten(optree.tree_map(lambda p: 0 * p, params))[0] for _ in "mv")
+    state = {"step": 0, "m": m, "v": v}
     workspace = gradient = grads = None
 
     def run():

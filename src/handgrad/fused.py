@@ -29,7 +29,7 @@ from .algebra import like
 from .config import Config
 from .kernels import (
     ACTIVATIONS,
-    add_column_sum,
+    column_sum,
     cross_entropy,
     drop,
     empty,
@@ -44,7 +44,7 @@ from .kernels import (
     scatter_add,
     softmax_backward,
     standardize,
-    standardize_backward,
+    subtract_product,
     take,
     turn,
 )
@@ -103,61 +103,79 @@ def normalize(x, params, eps, arena, out):
 
 
 def normalize_backward(dy, cache, dparams, arena):
-    """dy (n, D) -> dx (n, D) in its place."""
-    x_hat, gamma, used = cache["x_hat"], cache["gamma"], arena.used
-    add_column_sum(library(dy).multiply(dy, x_hat, out=arena.like(dy)), dparams["gamma"])
-    if "beta" in dparams:
-        add_column_sum(dy, dparams["beta"])
-    arena.used = used
-    dy *= gamma  # dx̂
-    return standardize_backward(dy, x_hat, cache["inverse_std"], "beta" in dparams, arena)
+    """dy (n, D) -> dx (n, D) in its place, r ∘ (γ ∘ dy - mean(γ ∘ dy) - x̂ ∘ mean(γ ∘ dy ∘ x̂)).
+
+    In cache blocks. A mean over γ ∘ z is a product of z and γ/D. The first is 0 where there is no β.
+    """
+    gamma = cache["gamma"]
+    mean = gamma[:, None] / len(gamma)
+    for d, hat, r in arena.blocks(dy, cache["x_hat"], cache["inverse_std"]):  # (block, D) twice, (block, 1)
+        used = arena.used
+        product = library(d).multiply(d, hat, out=arena.like(d))
+        through_variance = product @ mean
+        dparams["gamma"] += column_sum(product)
+        if "beta" in dparams:
+            through_mean = d @ mean
+            dparams["beta"] += column_sum(d)
+        d *= gamma
+        if "beta" in dparams:
+            d -= through_mean
+        subtract_product(d, hat, through_variance, scratch=product)
+        d *= r
+        arena.used = used
+    return dy
 
 
 # Attention: ops.multi_head and ops.attention
 
 
-def project(x, params, names, scale, arena):
-    """Those of x W_Q + b_Q, x W_K + b_K, x W_V + b_V in `names`, by one product: x (n, D) -> y (n, width).
+def joined(of_names, arena):
+    """W_Q, W_K and W_V, or some of them, side by side (D, width), and their biases (width,), or None.
 
     The scale of the scores is multiplied into W_Q and b_Q, so that the scores need none.
     """
+    params, columns, scale = (of_names[key] for key in ("params", "columns", "scale"))
+    W, b = (
+        [params[f"{letter}_{name}"] for name in columns if f"{letter}_{name}" in params] for letter in "Wb"
+    )
+    width, concatenate = sum(own.shape[1] for own in W), library(W[0]).concatenate
+    W = concatenate(W, axis=1, out=arena.empty(len(W[0]), width))
+    b = concatenate(b, axis=0, out=arena.empty(width)) if b else None
+    for array in (W, b):
+        if "Q" in columns and array is not None:
+            array[..., columns["Q"]] *= scale
+    return W, b
+
+
+def project(x, params, names, scale, arena):
+    """Those of x W_Q + b_Q, x W_K + b_K, x W_V + b_V in `names`, by one product: x (n, D) -> y (n, width)."""
     columns, width = {}, 0
     for name in names:
         start, width = width, width + params[f"W_{name}"].shape[1]
         columns[name] = slice(start, width)
-    joined = {"W": arena.empty(x.shape[1], width)}
-    if "b_Q" in params:
-        joined["b"] = arena.empty(width)
-    for letter, array in joined.items():
-        for name, at in columns.items():
-            array[..., at] = params[f"{letter}_{name}"]
-        if "Q" in columns:
-            array[..., columns["Q"]] *= scale
-    y = linear(x, joined["W"], joined.get("b"), arena.passing(len(x), width))
-    return y, {"joined": joined, "columns": columns, "scale": scale}
+    y, of_names = arena.empty(len(x), width), {"params": params, "columns": columns, "scale": scale}
+    used = arena.used
+    linear(x, *joined(of_names, arena), y)
+    arena.used = used
+    return y, of_names
 
 
-def project_backward(dy, x, cache, dparams, arena):
+def project_backward(dy, x, of_names, dparams, arena):
     """dy (n, width) -> dx (n, D)."""
-    columns, dx = cache["columns"], arena.like(x)
-    joined = {letter: arena.zeros_like(array) for letter, array in cache["joined"].items()}
-    linear_backward(dy, x, cache["joined"]["W"], dx, joined["W"], joined.get("b"), arena)
-    for letter, array in joined.items():
+    dx, columns, matmul = arena.like(x), of_names["columns"], library(x).matmul
+    used = arena.used
+    W, b = joined(of_names, arena)
+    matmul(dy, W.T, out=dx)
+    sums = {"W": matmul(x.T, dy, out=W)}
+    if b is not None:
+        sums["b"] = column_sum(dy)
+    for letter, array in sums.items():
         if "Q" in columns:
-            array[..., columns["Q"]] *= cache["scale"]
+            array[..., columns["Q"]] *= of_names["scale"]
         for name, at in columns.items():
             dparams[f"{letter}_{name}"] += array[..., at]
+    arena.used = used
     return dx
-
-
-def spread(x, groups, arena):
-    """ops.repeat_heads: x (b, H_kv, S, K) -> (b, H, S, K). For torch each head then lies in one piece."""
-    if groups == 1 and library(x) is np:
-        return x
-    b, H_kv, S, K = x.shape
-    y = arena.empty(b, H_kv, groups, S, K)
-    y[...] = x[:, :, None]
-    return y.reshape(b, -1, S, K)
 
 
 def attention(q, k, v, causal, hidden, mask, p, arena):
@@ -197,7 +215,9 @@ def attention_backward(do, cache, dq, dk, dv, arena):
     With do multiplied by the factor, the exponentials serve as weights.
     """
     q, k, v, mask = cache["q"], cache["k"], cache["v"], cache["mask"]
-    do = spread(heads(do, q.shape[0], q.shape[3]), 1, arena)  # (b, H, T, K)
+    do = heads(do, q.shape[0], q.shape[3])  # (b, H, T, K)
+    if library(do) is not np:
+        do = arena.copy(do)
     for number, (rows, end, e, factor) in enumerate(reversed(cache["parts"])):
         used, dy, kept = arena.used, do[:, :, rows], e
         if factor is not None:
@@ -219,17 +239,29 @@ def attention_backward(do, cache, dq, dk, dv, arena):
 
 
 def multi_head(h, memory, params, causal, hidden, mask, out, step):
-    """h (n, D) -> cache; y (n, D) is written to out. memory (m, D), m = b·S; None: h itself."""
-    config, arena, projected, parts = step.config, step.arena, [], {}
-    groups = config.H // (config.H_kv or config.H)
-    for x, names in [(h, "QKV")] if memory is None else [(h, "Q"), (memory, "KV")]:
+    """h (n, D) -> cache; y (n, D) is written to out. memory (m, D), m = b·S; None: h itself.
+
+    For torch q, k and v are copied, so that each head lies in one piece, and their product is let go.
+    """
+    config, arena, b, projected, parts, whole = step.config, step.arena, step.b, [], {}, {}
+    uses = [(h, "QKV")] if memory is None else [(h, "Q"), (memory, "KV")]
+    for x, names in uses:
+        for name in names:
+            if library(h) is not np or params[f"W_{name}"].shape[1] != config.H * config.K:
+                whole[name] = arena.empty(b, config.H, len(x) // b, config.K)
+    used = arena.used
+    for x, names in uses:
         y, of_names = project(x, params, names, 1 / math.sqrt(config.K), arena)
         projected.append(of_names)
-        parts |= {name: heads(y[:, at], step.b, config.K) for name, at in of_names["columns"].items()}
+        parts |= {name: heads(y[:, at], b, config.K) for name, at in of_names["columns"].items()}
     if step.angles and memory is None:
         turn(parts["Q"], *step.angles)
         turn(parts["K"], *step.angles)
-    q, k, v = (spread(parts[name], groups if name in "KV" else 1, arena) for name in "QKV")
+    for name, array in whole.items():  # ops.repeat_heads
+        array.reshape(b, parts[name].shape[1], -1, *array.shape[2:])[...] = parts[name][:, :, None]
+    if library(h) is not np:
+        arena.used = used
+    q, k, v = ((parts | whole)[name] for name in "QKV")
     o, attended = attention(q, k, v, causal, hidden, mask, config.p, arena)
     linear(o, params["W_O"], params.get("b_O"), out)
     return {"params": params, "projected": projected, "attended": attended}
@@ -241,7 +273,7 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
     do = arena.like(attended["o"])
     linear_backward(dy, attended["o"], cache["params"]["W_O"], do, dparams["W_O"], dparams.get("b_O"), arena)
     uses = list(zip([h] if dmemory is None else [h, step.memory], cache["projected"]))
-    dys = [arena.empty(len(x), of_names["joined"]["W"].shape[1]) for x, of_names in uses]
+    dys = [arena.empty(len(x), list(of_names["columns"].values())[-1].stop) for x, of_names in uses]
     for y, (_, of_names) in zip(dys, uses):
         parts |= {name: heads(y[:, at], step.b, K) for name, at in of_names["columns"].items()}
     for name, x in zip("QKV", (attended["q"], attended["k"], attended["v"])):
@@ -449,27 +481,29 @@ def stack_backward(dx, cache, grads):
 
 def head(x, params, config, arena):
     """model.head: x (n, D) -> logits (n, V), cache."""
-    own, y, cache = params.get("head", {}), x, {"x": x}
+    own, y, cache = params.get("head", {}), x, {"x": x, "start": arena.used}
     if config.head_transform:
         cache["h"] = linear(x, own["W_transform"], own["b_transform"], arena.like(x))
         y = active(cache["h"], config.activation, None, 0, arena)
         y, cache["normed"] = normalize(y, params["head_norm"], config.eps, arena, out=y)
     W = params["embedding"]["E"].T if config.tied else own["W_out"]
     logits = linear(y, W, own.get("b_out"), arena.empty(len(x), config.V))
-    return logits, cache | {"y": y, "W": W}
+    return logits, cache | {"y": y, "W": W, "end": arena.used}
 
 
 def head_backward(dlogits, cache, params, config, grads, arena):
-    """dlogits (n, V) -> dx (n, D)."""
-    own, dx = grads.get("head", {}), arena.like(cache["x"])
+    """dlogits (n, V) -> dx (n, D) in the place of x. The logits' memory is given back, if they lie on top."""
+    own, x, y, on_top = grads.get("head", {}), cache["x"], cache["y"], arena.used == cache["end"]
     dW = grads["embedding"]["E"].T if config.tied else own["W_out"]
-    linear_backward(dlogits, cache["y"], cache["W"], dx, dW, own.get("b_out"), arena)
+    dx = linear_backward(dlogits, y, cache["W"], y, dW, own.get("b_out"), arena)
     if config.head_transform:
         dx = normalize_backward(dx, cache["normed"], grads["head_norm"], arena)
         slope, W = cache["h"], params["head"]["W_transform"]
         active_again(slope, config.activation, None, 0, arena)
         slope *= dx
-        linear_backward(slope, cache["x"], W, dx, own["W_transform"], own["b_transform"], arena)
+        dx = linear_backward(slope, x, W, x, own["W_transform"], own["b_transform"], arena)
+    if on_top:
+        arena.used = cache["start"]
     return dx
 
 

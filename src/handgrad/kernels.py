@@ -10,6 +10,8 @@ import sys
 import numpy as np
 from scipy.special import erf, expit
 
+LINE = 64  # bytes
+
 
 def library(x):
     """The module whose array x is: numpy or torch."""
@@ -17,8 +19,16 @@ def library(x):
 
 
 def empty(shape, x):
-    """An array of x's library, type and device, whose numbers are still to be written."""
-    return np.empty(shape, x.dtype) if isinstance(x, np.ndarray) else x.new_empty(shape)
+    """An array of x's library, type and device, whose numbers are still to be written.
+
+    It begins at a line of the cache, which torch sees to itself: else each load of 64 bytes needs two lines.
+    """
+    if not isinstance(x, np.ndarray):
+        return x.new_empty(shape)
+    size, line = math.prod(shape), LINE // x.itemsize
+    memory = np.empty(size + line, x.dtype)
+    start = -memory.ctypes.data % LINE // x.itemsize
+    return memory[start : start + size].reshape(shape)
 
 
 def heads(x, b, K):
@@ -51,7 +61,7 @@ def linear_backward(dy, x, W, dx, dW, db, arena):
     else:
         dW.addmm_(x.T, dy)
     if db is not None:
-        add_column_sum(dy, db)
+        db += column_sum(dy)
     return library(x).matmul(dy, W.T, out=dx)
 
 
@@ -67,15 +77,9 @@ def matmul(x, y, out):
     return out
 
 
-def add_column_sum(x, out):
-    """x (n, F): its column sum is added to out (F,). For NumPy a product with ones."""
-    out += np.ones(len(x), x.dtype) @ x if isinstance(x, np.ndarray) else x.sum(0)
-
-
-def row_mean(x):
-    """x (n, D) -> (n, 1): for NumPy a product."""
-    D = x.shape[1]
-    return x @ np.full((D, 1), 1 / D, x.dtype) if isinstance(x, np.ndarray) else x.mean(1, keepdim=True)
+def column_sum(x):
+    """x (n, F) -> (F,). For NumPy a product with ones."""
+    return np.ones(len(x), x.dtype) @ x if isinstance(x, np.ndarray) else x.sum(0)
 
 
 def row_dot(x, y, K):
@@ -132,27 +136,13 @@ def standardize(x, eps, center, arena):
     x_hat, inverse_std = arena.like(x), arena.empty(n, 1)
     for own, hat, r in arena.blocks(x, x_hat, inverse_std):  # (block, D) twice, (block, 1)
         if center:
-            own = xp.subtract(own, row_mean(own), out=hat)
+            own = xp.subtract(own, own @ np.full((D, 1), 1 / D, own.dtype), out=hat)
         r[:] = row_dot(own, own, D)
         r *= 1 / D
         r += eps
         r **= -0.5
         xp.multiply(own, r, out=hat)
     return x_hat, inverse_std
-
-
-def standardize_backward(d, x_hat, inverse_std, center, arena):
-    """d = dx̂ (n, D) -> dx (n, D) in its place: r ∘ (dx̂ - mean(dx̂) - x̂ ∘ mean(dx̂ ∘ x̂))."""
-    for own, hat, r in arena.blocks(d, x_hat, inverse_std):  # (block, D) twice, (block, 1)
-        used = arena.used
-        product = library(d).multiply(own, hat, out=arena.like(own))
-        through_variance = row_mean(product)  # (block, 1)
-        if center:
-            own -= row_mean(own)
-        subtract_product(own, hat, through_variance, scratch=product)
-        own *= r
-        arena.used = used
-    return d
 
 
 def hidden_future(T, arena):
@@ -247,9 +237,9 @@ def adamw(p, g, m, v, scratch, decay, beta_1, beta_2, root_bias, step, eps):
     else:
         m.lerp_(g, 1 - beta_1)
         v.mul_(beta_2).addcmul_(g, g, value=1 - beta_2)
+    step *= root_bias  # m / (√v / root_bias + ε) = root_bias m / (√v + root_bias ε)
     xp.sqrt(v, out=scratch)
-    scratch *= 1 / root_bias
-    scratch += eps
+    scratch += root_bias * eps
     if xp is np:
         np.divide(m, scratch, out=scratch)
         p -= np.multiply(scratch, step, out=scratch)

@@ -19,7 +19,7 @@ import optree
 from . import kernels
 from .workspace import Workspace, shares
 
-ADAM_BLOCK = 16384  # numbers that AdamW takes at a time: five such runs stay in a core's own cache
+ADAM_BLOCK = 2**16  # numbers that AdamW takes at a time: five such runs, and no more calls than needed
 
 
 def sgd_init(params):

@@ -11,7 +11,7 @@ from threadpoolctl import ThreadpoolController
 
 from .kernels import empty
 
-CHUNK = 2**20  # numbers that an arena asks for at once, or more if an array is larger
+CHUNK = 2**24  # numbers that an arena asks for at once, or more. A system gives memory when it is written to
 
 
 class Arena:
@@ -51,10 +51,6 @@ class Arena:
         begin = sum(len(chunk) for _, chunk in self.chunks)
         self.chunks.append((begin, empty((max(CHUNK, size),), self.kind)))
         return self._place(size, shape)
-
-    def passing(self, *shape):
-        """An array that torch copies from and lets go. NumPy keeps views of it: for NumPy it is as any."""
-        return self.empty(*shape) if isinstance(self.kind, np.ndarray) else empty(shape, self.kind)
 
     def like(self, x):
         """An array of the shape of x."""
@@ -98,7 +94,7 @@ class Workspace:
     Raises ValueError unless all four are at least 1.
     """
 
-    def __init__(self, workers=2, block=2**19, queries=64, at_once=2**19):
+    def __init__(self, workers=2, block=2**18, queries=64, at_once=2**20):
         given = {"workers": workers, "block": block, "queries": queries, "at_once": at_once}
         for name, value in given.items():
             if value < 1:
