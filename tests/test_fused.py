@@ -224,12 +224,12 @@ def test_masks_are_asked_for_as_the_model_asks(name, site):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_float32_is_as_exact_as_the_model_in_float32(name, fast):
-    """To 1e-5; where the readable lines lose more than that by cancellation, to four times what they lose.
+    """To 1e-5; where the readable lines lose more than that by cancellation, to twice what they lose.
 
-    One draw of roundings is compared with another, so it is the median over three problems that counts.
+    One draw of roundings is compared with another, so it is the median over nine problems that counts.
     """
     errors = {fast: [], model.loss_and_gradients: []}
-    for seed in range(3):
+    for seed in range(9):
         params, config, batch = problem(name, seed, T=40, S=36)
         single = optree.tree_map(lambda leaf: leaf.astype(np.float32), params)
         exact = optree.tree_map(lambda leaf: leaf.astype(np.float64), single)
@@ -240,7 +240,7 @@ def test_float32_is_as_exact_as_the_model_in_float32(name, fast):
             assert abs(loss - wanted_loss) <= 1e-5 * wanted_loss
             grads = optree.tree_map(lambda leaf: leaf.astype(np.float64), grads)
             worst.append(max(differences(grads, wanted).values()))
-    assert np.median(errors[fast]) <= max(1e-5, 4 * np.median(errors[model.loss_and_gradients]))
+    assert np.median(errors[fast]) <= max(1e-5, 2 * np.median(errors[model.loss_and_gradients]))
 
 
 @pytest.mark.parametrize("name", ["Vaswani", "GPT-2", "BERT", "LLaMA"])

@@ -277,7 +277,7 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
     for y, (_, of_names) in zip(dys, uses):
         parts |= {name: heads(y[:, at], step.b, K) for name, at in of_names["columns"].items()}
     for name, x in zip("QKV", (attended["q"], attended["k"], attended["v"])):
-        in_place = library(x) is np and parts[name].shape == x.shape
+        in_place = parts[name].shape == x.shape and (name == "Q" or library(x) is np)
         whole[name] = parts[name] if in_place else arena.like(x)
     attention_backward(do, attended, whole["Q"], whole["K"], whole["V"], arena)
     for name, part in parts.items():
