@@ -115,11 +115,9 @@ def normalize_backward(dy, cache, dparams, arena):
         through_variance = product @ mean
         dparams["gamma"] += column_sum(product)
         if "beta" in dparams:
-            through_mean = d @ mean
+            through_mean = d @ -mean
             dparams["beta"] += column_sum(d)
-        d *= gamma
-        if "beta" in dparams:
-            d -= through_mean
+        scale_shift(d, gamma, through_mean if "beta" in dparams else None, out=d)
         subtract_product(d, hat, through_variance, scratch=product)
         d *= r
         arena.used = used

@@ -4,6 +4,7 @@ Each function takes arrays of one library and leaves its result where it is told
 in-place operators, and functions of the same name with `out`. Nothing imports torch: it is there if x is its.
 """
 
+import functools
 import math
 import sys
 
@@ -104,7 +105,7 @@ def scatter_add(index, values, out):
 
 
 def scale_shift(x, gamma, beta, out):
-    """γ ∘ x + β -> out; β may be None."""
+    """γ ∘ x + β -> out (which may be x); β may be None, or be one number for each row."""
     if beta is not None and library(x) is not np:
         return library(x).addcmul(beta, x, gamma, out=out)
     library(x).multiply(x, gamma, out=out)
@@ -243,13 +244,20 @@ def adamw(p, g, m, v, scratch, decay, beta_1, beta_2, root_bias, step, eps):
         p.addcdiv_(m, scratch, value=-step)
 
 
-def affine(x, scale, shift, out):
-    """scale x + shift -> out."""
+def square(x, scale, shift, out):
+    """scale x² + shift -> out (which may be x)."""
     if not isinstance(x, np.ndarray):
-        return library(x).add(x.new_tensor(shift), x, alpha=scale, out=out)
-    np.multiply(x, scale, out=out)
+        return library(x).addcmul(constant(shift, x.dtype, x.device), x, x, value=scale, out=out)
+    np.multiply(x, x, out=out)
+    out *= scale
     out += shift
     return out
+
+
+@functools.cache
+def constant(value, dtype, device):
+    """A number as torch wants it in the place of a tensor."""
+    return sys.modules["torch"].tensor(value, dtype=dtype, device=device)
 
 
 # Activations: φ(x) = x ∘ gate(x). A slope is written to the place of x; the gate is used up, and a is φ(x).
@@ -291,8 +299,7 @@ TANH, CUBE = math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715
 def gelu_tanh_gate(x, out):
     """(1 + tanh u)/2, which is σ(2 u)."""
     xp, factor = library(x), 1 if isinstance(x, np.ndarray) else 2
-    xp.multiply(x, x, out=out)
-    affine(out, factor * CUBE, factor * TANH, out=out)
+    square(x, factor * CUBE, factor * TANH, out=out)
     out *= x
     if xp is not np:
         return out.sigmoid_()
@@ -304,8 +311,7 @@ def gelu_tanh_gate(x, out):
 
 def gelu_tanh_slope(x, gate, a):
     """φ' = gate + φ (1 - gate) 2 u'."""
-    x *= x
-    affine(x, 6 * CUBE, 2 * TANH, out=x)
+    square(x, 6 * CUBE, 2 * TANH, out=x)
     x *= a
     gated_sum(x, gate)
 
@@ -325,7 +331,7 @@ def silu_slope(x, gate, a):
 def gated_sum(x, gate):
     """x ← gate + x (1 - gate), which is 1 + (1 - gate)(x - 1)."""
     if not isinstance(x, np.ndarray):
-        return x.addcmul_(x, gate, value=-1).add_(gate)
+        return x.lerp_(constant(1.0, x.dtype, x.device), gate)
     x -= 1
     x *= np.subtract(1, gate, out=gate)
     x += 1

@@ -148,13 +148,13 @@ def _blas():
 
 @contextmanager
 def _torch_thread(alone, restore):
-    """No autograd in this thread; and one thread for torch's own loops if `alone`, if torch is there."""
+    """No autograd and nothing kept for it in this thread; and one thread for torch's own loops if `alone`."""
     torch = sys.modules.get("torch")
     if torch is None:
         yield
         return
     before = torch.get_num_threads()
-    with torch.no_grad():
+    with torch.inference_mode():
         if alone:
             torch.set_num_threads(1)
         try:
