@@ -371,6 +371,7 @@ def no_mean(f):
 
     return wrong
 
+
 def no_variance(f):
     """The variance is taken to be a constant."""
 
@@ -381,6 +382,7 @@ def no_variance(f):
 
     return wrong
 
+
 def no_row_sum(f):
     """dS = A ∘ dA: the softmax forgets that its rows sum to 1."""
 
@@ -388,6 +390,7 @@ def no_row_sum(f):
         ds *= e
 
     return wrong
+
 
 def last_block_only(f):
     """What earlier blocks of queries give to the keys and values is lost."""
@@ -398,6 +401,7 @@ def last_block_only(f):
 
     return wrong
 
+
 def last_wins(f):
     """A repeated token keeps one of its gradients: `=` in place of `+=`."""
 
@@ -406,8 +410,10 @@ def last_wins(f):
 
     return wrong
 
+
 def smoothing_forgotten(f):
     return lambda z, targets, weights, label_smoothing, arena: f(z, targets, weights, 0.0, arena)
+
 
 def slope_of_relu(pair):
     """φ' is 1 where x > 0."""
@@ -417,8 +423,10 @@ def slope_of_relu(pair):
 
     return pair[0], wrong
 
+
 def scale_forgotten(f):
     return lambda dy, x, of_names, *rest: f(dy, x, of_names | {"scale": 1}, *rest)
+
 
 def memory_overwritten(f):
     """Each block overwrites what the later ones gave to the memory."""
@@ -430,9 +438,11 @@ def memory_overwritten(f):
 
     return wrong
 
+
 def same_turn(f):
     """Rotary positions: the gradient is turned as the input was, not back."""
     return lambda x, cos, sin: f(x, cos, abs(sin))
+
 
 def linear_with(dW_factor=1.0, db_factor=1.0):
     def mutate(f):
@@ -447,6 +457,7 @@ def linear_with(dW_factor=1.0, db_factor=1.0):
         return wrong
 
     return mutate
+
 
 WRONG = {
     "γ outside the sums": ("normalize_backward", gamma_outside),
@@ -475,6 +486,7 @@ WRONG_TOO = {
     "dW_K a thousandth too large": ("project_backward", entry_times("W_K")),
 }
 
+
 def refuted(config, piece, mutate, monkeypatch):
     """Assert that the right gradients pass, and that with one piece mutated they do not."""
     rng, workspace = np.random.default_rng(0), Workspace(queries=4)
@@ -488,14 +500,17 @@ def refuted(config, piece, mutate, monkeypatch):
     with pytest.raises(AssertionError):
         compare(fused.loss_and_gradients(params, config, batch, None, 0.1, workspace), wanted, 1e-5)
 
+
 @pytest.mark.parametrize("norm", CHOICES["norm"])
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_gradients_are_refuted(name, norm, monkeypatch):
     refuted(plain("encoder-decoder", norm, activation="gelu_tanh"), *WRONG[name], monkeypatch)
 
+
 @pytest.mark.parametrize("name", WRONG_TOO)
 def test_wrong_gradients_of_the_newer_parts_are_refuted(name, monkeypatch):
     refuted(CONFIGS["LLaMA"], *WRONG_TOO[name], monkeypatch)
+
 
 def test_bad_input_is_refused_as_the_model_refuses_it():
     params, config, batch = problem("decoder, pre")

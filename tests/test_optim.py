@@ -122,6 +122,7 @@ def test_every_step_is_that_of_torch(name, rng):
 def test_in_place_with_blocks_workers_and_clipping(rng, monkeypatch, workers, max_norm):
     """Equal to the two pure functions, when blocks and shares do not divide the vector."""
     monkeypatch.setattr(optim, "ADAM_BLOCK", 4)
+    monkeypatch.setattr(optim, "ADAM_SHARE", 1)
     params, state, workspace = tree(rng), optim.adamw_init(tree(rng)), Workspace(workers)
     p, views = optim.flatten(params)
     in_place_state = {"step": 0, "m": 0 * p, "v": 0 * p}

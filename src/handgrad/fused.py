@@ -176,22 +176,21 @@ def project_backward(dy, x, of_names, dparams, arena):
     return dx
 
 
-def attention(q, k, v, causal, hidden, mask, p, arena):
-    """q (b, H, T, K) scaled, k and v (b, H, S, K) -> o (n, H·K), cache. hidden (b, 1, 1, S): 0, -∞; or None.
+def attention(q, k, v, future, hidden, mask, step):
+    """q (b, H, T, K) scaled, k and v (b, H, S, K) -> o (n, H·K), cache.
 
+    future (queries, queries) and hidden (b, 1, 1, S) are -∞ where a key is hidden and 0 elsewhere, or None.
     By blocks of queries. A causal block sees the keys up to its own last query: only its last corner hides
     something. What is kept is the exponentials: `factor` completes the softmax in o, which is smaller.
     """
-    (b, H, T, K), S = q.shape, k.shape[2]
+    (b, H, T, K), S, p, arena = q.shape, k.shape[2], step.config.p, step.arena
     o, parts = arena.empty(b * T, H * K), []
     o_heads = heads(o, b, K)
-    queries = min(arena.queries, max(32, T // 4))
-    future = hidden_future(queries, arena) if causal else None
-    for start in range(0, T, queries):
-        rows = slice(start, min(T, start + queries))
-        length, end = rows.stop - start, rows.stop if causal else S
+    for start in range(0, T, step.queries):
+        rows = slice(start, min(T, start + step.queries))
+        length, end = rows.stop - start, S if future is None else rows.stop
         e = matmul(q[:, :, rows], k[:, :, :end].mT, out=arena.empty(b, H, length, end))
-        if causal:
+        if future is not None:
             e[..., start:] += future[:length, :length]
         if hidden is not None:
             e += hidden[..., :end]
@@ -236,7 +235,7 @@ def attention_backward(do, cache, dq, dk, dv, arena):
         arena.used = used
 
 
-def multi_head(h, memory, params, causal, hidden, mask, out, step):
+def multi_head(h, memory, params, future, hidden, mask, out, step):
     """h (n, D) -> cache; y (n, D) is written to out. memory (m, D), m = b·S; None: h itself.
 
     For torch q, k and v are copied, so that each head lies in one piece, and their product is let go.
@@ -260,7 +259,7 @@ def multi_head(h, memory, params, causal, hidden, mask, out, step):
     if library(h) is not np:
         arena.used = used
     q, k, v = ((parts | whole)[name] for name in "QKV")
-    o, attended = attention(q, k, v, causal, hidden, mask, config.p, arena)
+    o, attended = attention(q, k, v, future, hidden, mask, step)
     linear(o, params["W_O"], params.get("b_O"), out)
     return {"params": params, "projected": projected, "attended": attended}
 
@@ -367,7 +366,8 @@ class Step:
     keep: Callable  # keep(site): the mask of a dropout site, or None; asked in the order of `blocks`
     arena: Arena
     b: int  # sequences
-    causal: bool
+    queries: int  # in a block of attention
+    future: Any  # (queries, queries), -∞ where a key comes after the query and 0 elsewhere, or None
     hidden: Any  # (b, 1, 1, T), -∞ at padding and 0 elsewhere, or None
     memory: Any  # (m, D) or None
     memory_hidden: Any  # (b, 1, 1, S) or None
@@ -381,8 +381,8 @@ def inside(name, h, params, out, step):
         return feed_forward(h, params, step.config, step.keep("hidden"), out, step.arena)
     mask = step.keep("attention")
     if name == "cross_attention":
-        return multi_head(h, step.memory, params, False, step.memory_hidden, mask, out, step)
-    return multi_head(h, None, params, step.causal, step.hidden, mask, out, step)
+        return multi_head(h, step.memory, params, None, step.memory_hidden, mask, out, step)
+    return multi_head(h, None, params, step.future, step.hidden, mask, out, step)
 
 
 def inside_backward(name, dy, h, cache, dparams, dmemory, step):
@@ -448,7 +448,9 @@ def stack(name, tokens, params, config, keep, arena, segments=None, memory=None,
     if config.positions == "rotary":
         angles = rotary_angles(T, config.K, config.rotary_base)
         angles = like(np.cos(angles), x), like(np.sin(angles), x)
-    seen = name == "decoder", hidden, memory, memory_hidden
+    queries = min(arena.queries, max(32, T // 4))
+    future = hidden_future(queries, arena) if name == "decoder" else None
+    seen = queries, future, hidden, memory, memory_hidden
     step = Step(config, keep, arena, b, *seen, angles, (arena.like(x), arena.like(x)))
     cache = {"name": name, "source": source, "T": T, "embedded": embedded, "step": step, "normed": None}
     cache["blocks"] = [[] for _ in params[name]]

@@ -80,7 +80,13 @@ def matmul(x, y, out):
 
 def column_sum(x):
     """x (n, F) -> (F,). For NumPy a product with ones."""
-    return np.ones(len(x), x.dtype) @ x if isinstance(x, np.ndarray) else x.sum(0)
+    return ones(len(x), x.dtype) @ x if isinstance(x, np.ndarray) else x.sum(0)
+
+
+@functools.lru_cache(maxsize=64)
+def ones(n, dtype):
+    """(n,) for NumPy, to be read only."""
+    return np.ones(n, dtype)
 
 
 def take(table, index, out):
@@ -167,7 +173,7 @@ def exponentials(s, factor, empty_rows):
         top = np.maximum(top, np.finfo(s.dtype).min)  # −∞ − −∞ is no number
     e -= top
     np.exp(e, out=e)
-    total = np.matmul(e, np.ones((S, 1), s.dtype), out=factor.reshape(-1, 1))
+    total = np.matmul(e, ones(S, s.dtype)[:, None], out=factor.reshape(-1, 1))
     if empty_rows:
         total[total == 0] = 1
     np.reciprocal(total, out=total)

@@ -19,6 +19,7 @@ import optree
 from . import kernels
 from .workspace import Workspace, shares
 
+ADAM_SHARE = 2**20  # numbers that are worth several workers
 ADAM_BLOCK = 2**16  # numbers that AdamW takes at a time: five such runs, and no more calls than needed
 
 
@@ -122,7 +123,8 @@ def adamw_in_place(
 
     p, g and the moments state["m"] and state["v"] are vectors of one length, such as `flatten` makes; p and
     the state change, and g is used up. A block of them at a time goes through all steps and stays in the
-    cache. workspace: its workers share the blocks. Returns the norm of g, or None. Raises as both functions.
+    cache. workspace: its workers share long vectors. Returns the norm of g, or None.
+    Raises ValueError unless the four are vectors of one length, and as both functions do.
     """
     for name, vector in {"g": g, "m": state["m"], "v": state["v"]}.items():
         if p.shape != vector.shape or p.ndim != 1:
@@ -145,7 +147,8 @@ def adamw_in_place(
             vectors = p[at], g[at], state["m"][at], state["v"][at], scratch[: at.stop - at.start]
             kernels.adamw(*vectors, 1 - rate * weight_decay, beta_1, beta_2, root_bias, step, eps)
 
-    workspace.map(run, shares(len(p), len(workspace.arenas)))
+    few = isinstance(p, np.ndarray) and len(p) < ADAM_SHARE  # NumPy's threads would only wait for each other
+    workspace.map(run, shares(len(p), 1 if few else len(workspace.arenas)))
     return norm
 
 

@@ -94,7 +94,7 @@ class Workspace:
     Raises ValueError unless all four are at least 1.
     """
 
-    def __init__(self, workers=2, block=2**18, queries=64, at_once=2**20):
+    def __init__(self, workers=2, block=2**17, queries=64, at_once=2**20):
         given = {"workers": workers, "block": block, "queries": queries, "at_once": at_once}
         for name, value in given.items():
             if value < 1:
