@@ -512,6 +512,16 @@ def test_wrong_gradients_of_the_newer_parts_are_refuted(name, monkeypatch):
     refuted(CONFIGS["LLaMA"], *WRONG_TOO[name], monkeypatch)
 
 
+def test_what_torch_receives_can_be_used_with_autograd():
+    """Inside, autograd keeps no books; a tensor made there would be refused by it later."""
+    params, config, batch = problem("decoder, pre")
+    params = optree.tree_map(torch.from_numpy, params)
+    loss, grads = fused.loss_and_gradients(params, config, batch)
+    logits, cache = fused.forward(params, config, batch)
+    leaves = [loss, logits, *optree.tree_leaves(grads), *optree.tree_leaves(fused.backward(logits, cache))]
+    assert not any(leaf.is_inference() for leaf in leaves)
+
+
 def test_bad_input_is_refused_as_the_model_refuses_it():
     params, config, batch = problem("decoder, pre")
     tokens, targets = batch["tokens"], batch["target_out"]

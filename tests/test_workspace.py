@@ -26,6 +26,7 @@ def test_an_arena_hands_out_arrays_of_one_kind_that_do_not_overlap(kind, monkeyp
         arrays = [arena.empty(3, 5), arena.empty(7), arena.empty(90), arena.like(x), arena.empty(2, 1, 4)]
         assert [tuple(a.shape) for a in arrays] == [(3, 5), (7,), (90,), (1,), (2, 1, 4)]
         assert all(type(a) is type(x) and a.dtype == x.dtype for a in arrays)
+        assert all(np.asarray(a).ctypes.data % 64 == 0 for a in arrays)  # lines of the cache
         for number, array in enumerate(arrays):
             array[...] = number
         assert all(bool((array == number).all()) for number, array in enumerate(arrays))

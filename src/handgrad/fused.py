@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import optree
 
 from .algebra import like
 from .config import Config
@@ -32,7 +31,6 @@ from .kernels import (
     column_sum,
     cross_entropy,
     drop,
-    empty,
     exponentials,
     heads,
     hidden_future,
@@ -50,7 +48,7 @@ from .kernels import (
 )
 from .model import check_batch
 from .ops import rotary_angles, sinusoidal
-from .sharing import keep_of, masks_of, weighted_targets
+from .sharing import added_up, arguments_of, weighted_targets
 from .workspace import Arena, Workspace, shares
 
 # Embedding: ops.embedding and ops.positions
@@ -539,7 +537,7 @@ def forward(params, config, batch, keep=None, workspace=None):
     workspace = workspace or Workspace()
     workspace.reset(params["embedding"]["E"])
     B, T = batch["target_in" if config.kind == "encoder-decoder" else "tokens"].shape
-    shared, of_rows = shares(B, len(workspace.arenas)), _rows(params, config, batch, keep)
+    shared, of_rows = shares(B, len(workspace.arenas)), arguments_of(params, config, batch, keep)
     parts = workspace.map(lambda rows, arena: part_forward(*of_rows(rows), arena), shared)
     logits, caches = zip(*parts)
     cache = {"workspace": workspace, "use": workspace.uses, "shares": shared, "parts": caches}
@@ -562,7 +560,7 @@ def backward(dlogits, cache, out=None):
         part_backward(arena.copy(dlogits[rows].reshape(-1, dlogits.shape[-1])), own, grads, arena)
 
     jobs = list(zip(cache["shares"], cache["parts"]))
-    return _added_up(run, jobs, workspace, params, out)[1]
+    return added_up(run, jobs, workspace, params, out)[1]
 
 
 def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, workspace=None, out=None):
@@ -573,7 +571,7 @@ def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, wo
     """
     E, workspace = params["embedding"]["E"], workspace or Workspace()
     targets, weights = weighted_targets(batch, config, label_smoothing, E)
-    (B, T), of_rows = targets.shape, _rows(params, config, batch, keep)
+    (B, T), of_rows = targets.shape, arguments_of(params, config, batch, keep)
     workspace.reset(E)
 
     def run(share, grads, arena):
@@ -586,32 +584,5 @@ def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, wo
             arena.used = used
         return loss
 
-    losses, grads = _added_up(run, shares(B, len(workspace.arenas)), workspace, params, out)
+    losses, grads = added_up(run, shares(B, len(workspace.arenas)), workspace, params, out)
     return like(np.asarray(sum(losses)), E)[()], grads
-
-
-def _rows(params, config, batch, keep):
-    """A function from rows of the batch to what `part_forward` is told of them."""
-    masks, E = masks_of(batch, config, keep), params["embedding"]["E"]
-    batch = {name: like(array, E) for name, array in batch.items()}
-
-    def of_rows(rows):
-        return params, config, {name: array[rows] for name, array in batch.items()}, keep_of(masks, rows)
-
-    return of_rows
-
-
-def _added_up(f, jobs, workspace, params, out):
-    """f(job, grads, arena) of every worker, which adds to grads. Returns the results and the summed grads."""
-
-    def run(job, arena):
-        own, grads = job
-        for leaf in optree.tree_leaves(grads := grads or optree.tree_map(arena.like, params)):
-            leaf[...] = 0
-        return f(own, grads, arena), grads
-
-    outs = [out or optree.tree_map(lambda p: empty(p.shape, p), params), *[None] * (len(jobs) - 1)]
-    results, (total, *others) = zip(*workspace.map(run, list(zip(jobs, outs))))
-    for other in others:
-        optree.tree_map_(lambda a, b: a.__iadd__(b), total, other)
-    return results, total

@@ -1,9 +1,11 @@
-"""How a batch is shared out among workers: the rows of each, their part in the mean, their dropout masks.
+"""How a batch is shared out among workers: rows, part in the mean, dropout masks; and their gradients added.
 
 The loss is a mean over all targets that count, wherever they are: each worker takes the sum over its own,
 divided by the number of all, and the gradients of the workers add up. The masks are drawn for the whole
 batch, so that it does not matter who computes what.
 """
+
+import optree
 
 from .algebra import like
 from .kernels import empty
@@ -62,3 +64,30 @@ def keep_of(masks, rows):
         return mask if site == "attention" else mask.reshape(-1, mask.shape[-1])
 
     return keep
+
+
+def arguments_of(params, config, batch, keep):
+    """A function from rows of the batch to what `part_forward` is told of them."""
+    masks, E = masks_of(batch, config, keep), params["embedding"]["E"]
+    batch = {name: like(array, E) for name, array in batch.items()}
+
+    def of_rows(rows):
+        return params, config, {name: array[rows] for name, array in batch.items()}, keep_of(masks, rows)
+
+    return of_rows
+
+
+def added_up(f, jobs, workspace, params, out):
+    """f(job, grads, arena) of every worker, which adds to grads. Returns the results and the summed grads."""
+
+    def run(job, arena):
+        own, grads = job
+        for leaf in optree.tree_leaves(grads := grads or optree.tree_map(arena.like, params)):
+            leaf[...] = 0
+        return f(own, grads, arena), grads
+
+    outs = [out or optree.tree_map(lambda p: empty(p.shape, p), params), *[None] * (len(jobs) - 1)]
+    results, (total, *others) = zip(*workspace.map(run, list(zip(jobs, outs))))
+    for other in others:
+        optree.tree_map_(lambda a, b: a.__iadd__(b), total, other)
+    return results, total
