@@ -19,7 +19,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_arena_hands_out_arrays_of_one_kind_that_do_not_overlap(kind, monkeypatch):
-    monkeypatch.setattr(workspace, "CHUNK", 40)  # two arrays fit into one chunk, and the third does not
+    monkeypatch.setattr(workspace, "CHUNK", 48)  # two arrays fit into one chunk, and the third does not
     arena, x = Arena(block=100, queries=8), KINDS[kind]
     for _ in range(3):
         arena.reset(x)
@@ -30,7 +30,7 @@ def test_an_arena_hands_out_arrays_of_one_kind_that_do_not_overlap(kind, monkeyp
         for number, array in enumerate(arrays):
             array[...] = number
         assert all(bool((array == number).all()) for number, array in enumerate(arrays))
-        assert [len(chunk) for _, chunk in arena.chunks] == [40, 90, 40]
+        assert [len(chunk) for _, chunk in arena.chunks] == [48, 96, 48]
     arena.reset(next(other for name, other in KINDS.items() if name != kind))
     assert not arena.chunks  # memory of one kind does not serve another
 
@@ -44,6 +44,19 @@ def test_what_is_given_back_is_handed_out_again():
     again, other = arena.empty(6), arena.empty(6)
     assert np.shares_memory(again, scratch)
     assert not any(np.shares_memory(*pair) for pair in [(again, kept), (again, other), (kept, other)])
+
+
+def test_what_lies_below_is_not_given_back():
+    arena = Arena(block=100, queries=8)
+    arena.reset(np.empty(1))
+    start, _, middle = arena.used, arena.empty(4), arena.used
+    _, end = arena.empty(6), arena.used
+    arena.give_back(start, middle)
+    assert arena.used == end
+    arena.give_back(middle, end)
+    assert arena.used == middle
+    arena.give_back(start, middle)
+    assert arena.used == start
 
 
 def test_blocks_are_all_rows_once_and_views():

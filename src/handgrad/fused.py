@@ -335,8 +335,8 @@ def feed_forward(x, params, config, mask, out, arena):
 
 
 def feed_forward_backward(dy, x, cache, dparams, arena):
-    """dy, x (n, D) -> dx (n, D). The activations give their place to their gradient."""
-    slope, up, dx = cache["h"], cache["up"], arena.like(x)
+    """dy (n, D) -> dx (n, D) in the place of x. The activations give their place to their gradient."""
+    slope, up = cache["h"], cache["up"]
     (W, b), (W_last, b_last) = ([f"{letter}_{cache[name]}" for letter in "Wb"] for name in ("first", "last"))
     a = active_again(slope, *cache["active"], arena)
     da = product = a if up is None else library(a).multiply(a, up, out=arena.like(a))
@@ -346,8 +346,8 @@ def feed_forward_backward(dy, x, cache, dparams, arena):
     if up is not None:
         slope *= up
         a *= da  # the gradient of what is gated
-        through_up = linear_backward(a, x, params["W_up"], arena.like(dx), dparams["W_up"], None, arena)
-    linear_backward(slope, x, params[W], dx, dparams[W], dparams.get(b), arena)
+        through_up = linear_backward(a, x, params["W_up"], arena.like(x), dparams["W_up"], None, arena)
+    dx = linear_backward(slope, x, params[W], x, dparams[W], dparams.get(b), arena)
     if up is not None:
         dx += through_up  # x is used twice: by the gate, and by what it gates
     return dx
@@ -393,7 +393,7 @@ def inside_backward(name, dy, h, cache, dparams, dmemory, step):
 def sublayer(x, name, params, step):
     """x (n, D) -> y (n, D), cache. With the norm in front, y takes the place of x."""
     config, arena, (before, after) = step.config, step.arena, step.buffers
-    h, cache, norm = x, {"name": name, "x": x}, params[f"{name}_norm"]
+    h, cache, norm, start = x, {"name": name, "x": x}, params[f"{name}_norm"], arena.used
     if config.norm == "pre":
         h, cache["normed"] = normalize(x, norm, config.eps, arena, out=before)
     cache["f"] = inside(name, h, params[name], after, step)
@@ -401,7 +401,7 @@ def sublayer(x, name, params, step):
     drop(after, cache["mask"], config.p)
     if config.norm == "pre":
         x += after
-        return x, cache
+        return x, cache | {"memory": (start, arena.used)}
     if config.norm == "post":
         after += x
     y, cache["normed"] = normalize(after, norm, config.eps, arena, out=arena.like(x))
@@ -427,6 +427,8 @@ def sublayer_backward(dy, cache, grads, dmemory, step):
         dh = normalize_backward(dh, normed, dnorm, arena)
     dy += dh  # x is used twice: by f, and by the connection around f
     arena.used = used
+    if config.norm == "pre":  # else dy lies there
+        arena.give_back(*cache["memory"])
     return dy
 
 
@@ -457,9 +459,10 @@ def stack(name, tokens, params, config, keep, arena, segments=None, memory=None,
             if part in block:
                 x, of_part = sublayer(x, part, block, step)
                 of_block.append(of_part)
+    start = arena.used
     if config.final_norm:
         x, cache["normed"] = normalize(x, params[f"{name}_norm"], config.eps, arena, out=x)
-    return x, cache
+    return x, cache | {"memory": (start, arena.used)}
 
 
 def stack_backward(dx, cache, grads):
@@ -468,6 +471,7 @@ def stack_backward(dx, cache, grads):
     dmemory = None if step.memory is None else step.arena.zeros_like(step.memory)
     if cache["normed"]:
         dx = normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], step.arena)
+        step.arena.give_back(*cache["memory"])
     for block, of_block in reversed(list(zip(cache["blocks"], grads[name]))):
         for of_part in reversed(block):
             dx = sublayer_backward(dx, of_part, of_block, dmemory, step)
@@ -479,19 +483,19 @@ def stack_backward(dx, cache, grads):
 
 def head(x, params, config, arena):
     """model.head: x (n, D) -> logits (n, V), cache."""
-    own, y, cache = params.get("head", {}), x, {"x": x, "start": arena.used}
+    start, own, y, cache = arena.used, params.get("head", {}), x, {"x": x}
     if config.head_transform:
         cache["h"] = linear(x, own["W_transform"], own["b_transform"], arena.like(x))
         y = active(cache["h"], config.activation, None, 0, arena)
         y, cache["normed"] = normalize(y, params["head_norm"], config.eps, arena, out=y)
     W = params["embedding"]["E"].T if config.tied else own["W_out"]
     logits = linear(y, W, own.get("b_out"), arena.empty(len(x), config.V))
-    return logits, cache | {"y": y, "W": W, "end": arena.used}
+    return logits, cache | {"y": y, "W": W, "memory": (start, arena.used)}
 
 
 def head_backward(dlogits, cache, params, config, grads, arena):
-    """dlogits (n, V) -> dx (n, D) in the place of x. The logits' memory is given back, if they lie on top."""
-    own, x, y, on_top = grads.get("head", {}), cache["x"], cache["y"], arena.used == cache["end"]
+    """dlogits (n, V) -> dx (n, D) in the place of x."""
+    own, x, y, used = grads.get("head", {}), cache["x"], cache["y"], arena.used
     dW = grads["embedding"]["E"].T if config.tied else own["W_out"]
     dx = linear_backward(dlogits, y, cache["W"], y, dW, own.get("b_out"), arena)
     if config.head_transform:
@@ -500,8 +504,8 @@ def head_backward(dlogits, cache, params, config, grads, arena):
         active_again(slope, config.activation, None, 0, arena)
         slope *= dx
         dx = linear_backward(slope, x, W, x, own["W_transform"], own["b_transform"], arena)
-    if on_top:
-        arena.used = cache["start"]
+    arena.used = used
+    arena.give_back(*cache["memory"])
     return dx
 
 
@@ -581,7 +585,7 @@ def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0, wo
             own = targets[rows].reshape(-1), weights[rows].reshape(-1)
             loss += cross_entropy(z, *own, label_smoothing, arena)  # z has become its gradient
             part_backward(z, cache, grads, arena)
-            arena.used = used
+            arena.used, arena.first = used, False
         return loss
 
     losses, grads = added_up(run, shares(B, len(workspace.arenas)), workspace, params, out)

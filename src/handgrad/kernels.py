@@ -53,9 +53,11 @@ def linear(x, W, b, out):
 def linear_backward(dy, x, W, dx, dW, db, arena):
     """ops.linear_backward: dy (n, F), x (n, D), W (D, F) -> dx (n, D); added to dW (D, F), db (F,) or None.
 
-    dx may lie in the place of x.
+    dx may lie in the place of x. Of the first sequences dW is written: there is nothing yet to add to.
     """
-    if library(x) is np:
+    if arena.first:
+        library(x).matmul(x.T, dy, out=dW)
+    elif library(x) is np:
         used = arena.used
         dW += np.matmul(x.T, dy, out=arena.empty(*dW.shape))
         arena.used = used

@@ -11,14 +11,14 @@ from threadpoolctl import ThreadpoolController
 
 from .kernels import empty
 
-CHUNK = 2**24  # numbers that an arena asks for at once, or more. A system gives memory when it is written to
+CHUNK = 2**25  # numbers that an arena asks for at once, or more. A system gives memory when it is written to
 
 
 class Arena:
     """Memory that is handed out in order and given back in the opposite order: set `used` to what it was.
 
     It grows by chunks as it is asked, and keeps them. `block` numbers at a time go through a chain of
-    element-wise steps, and `queries` at a time through attention.
+    element-wise steps, and `queries` at a time through attention. `first` tells the first sequences of a step.
     """
 
     def __init__(self, block, queries):
@@ -31,7 +31,7 @@ class Arena:
             self.chunks, self.placed = [], {}
         if len(self.placed) > 10000:  # steps of many shapes
             self.placed = {}
-        self.kind, self.used = empty((0,), x), 0
+        self.kind, self.used, self.first = empty((0,), x), 0, True
 
     def empty(self, *shape):
         """An array whose numbers are still to be written. One step asks for the same arrays as the last."""
@@ -42,15 +42,23 @@ class Arena:
         return array
 
     def _place(self, size, shape):
-        """An array in the first chunk with room for it behind what is used, and where it ends."""
+        """An array in the first chunk with room for it behind what is used, and where it ends.
+
+        It begins at a line of the cache, as every chunk does, and ends where another may begin.
+        """
+        whole = -(-size // 16) * 16
         for begin, chunk in self.chunks:
             start = max(self.used - begin, 0)
-            if start + size <= len(chunk):
-                end = start + -(-size // 16) * 16  # whole lines of the cache
-                return chunk[start : start + size].reshape(shape), begin + end
+            if start + whole <= len(chunk):
+                return chunk[start : start + size].reshape(shape), begin + start + whole
         begin = sum(len(chunk) for _, chunk in self.chunks)
-        self.chunks.append((begin, empty((max(CHUNK, size),), self.kind)))
+        self.chunks.append((begin, empty((max(CHUNK, whole),), self.kind)))
         return self._place(size, shape)
+
+    def give_back(self, start, end):
+        """Take back what was handed out from start to end, unless more was handed out since."""
+        if self.used == end:
+            self.used = start
 
     def like(self, x):
         """An array of the shape of x."""
