@@ -33,9 +33,8 @@ def judge(record):
     """Add to the record of one size what follows from its times: medians, ratios, shares, losses."""
     rows, eager = record["variants"], record["variants"][EAGER]
     for row in rows.values():
-        row["ratio"] = eager["median"] / row["median"]
-        rounds = quartiles(np.divide(eager["times"], row["times"]))
-        row |= {"ratio_low": rounds["low"], "ratio_high": rounds["high"]}
+        rounds = quartiles(np.divide(eager["times"], row["times"]))  # a slow moment has hit both
+        row |= {"ratio": rounds["median"], "ratio_low": rounds["low"], "ratio_high": rounds["high"]}
         row["tokens_per_second"] = record["tokens"] / row["median"]
         row["of_limit"] = record["limits"][row["limit"]]["median"] / row["median"]
     for row in record["stages"].values():
@@ -116,10 +115,9 @@ def markdown(record):
     machine = "; ".join(f"{name} {value}" for name, value in record["machine"].items())
     text = ["# How fast a training step is\n", f"{machine}.\n"]
     text += [
-        "Setting: workers × threads; kept: the allocator keeps memory. × eager: eager's median over"
-        " this one; its quartiles are those of the ratios within the rounds. Limit: the matrix products of a"
-        " step alone, in the same library and setting. Extra: at the peak, beside parameters, moments and"
-        " batch.\n"
+        "Setting: workers × threads; kept: the allocator keeps memory. × eager: eager's time over this"
+        " one in the same round, the median of all rounds. Limit: the matrix products of a step alone, in the"
+        " same library and setting. Extra: at the peak, beside parameters, moments and batch.\n"
     ]
     text += [section(name, part) for name, part in record["sizes"].items()]
     text += [

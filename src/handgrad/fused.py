@@ -169,7 +169,10 @@ def project_backward(dy, x, of_names, dparams, arena):
         if "Q" in columns:
             array[..., columns["Q"]] *= of_names["scale"]
         for name, at in columns.items():
-            dparams[f"{letter}_{name}"] += array[..., at]
+            if arena.first:
+                dparams[f"{letter}_{name}"][...] = array[..., at]
+            else:
+                dparams[f"{letter}_{name}"] += array[..., at]
     arena.used = used
     return dx
 
@@ -293,10 +296,12 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
 # Feed-forward: ops.feed_forward and ops.gated_feed_forward
 
 
-def active(h, activation, mask, p, arena):
-    """φ(h), dropped: h (n, F) -> a (n, F). In cache blocks."""
+def active(h, b, activation, mask, p, arena):
+    """φ(h), dropped: h (n, F) -> a (n, F). In cache blocks. First b (F,) is added to h, if there is one."""
     a, (gate, _) = arena.like(h), ACTIVATIONS[activation]
     for own_h, own_a, own_mask in arena.blocks(h, a, mask):
+        if b is not None:
+            own_h += b
         gate(own_h, out=own_a)
         own_a *= own_h
         drop(own_a, own_mask, p)
@@ -323,9 +328,9 @@ def feed_forward(x, params, config, mask, out, arena):
     if activation == "swiglu":
         first, last, activation = "gate", "down", "silu"
         up = linear(x, params["W_up"], None, arena.empty(len(x), config.F))
-    h = linear(x, params[f"W_{first}"], params.get(f"b_{first}"), arena.empty(len(x), config.F))
+    h = linear(x, params[f"W_{first}"], None, arena.empty(len(x), config.F))
     used = arena.used
-    a = active(h, activation, mask, config.p, arena)
+    a = active(h, params.get(f"b_{first}"), activation, mask, config.p, arena)
     if up is not None:
         a *= up
     linear(a, params[f"W_{last}"], params.get(f"b_{last}"), out)
@@ -485,8 +490,8 @@ def head(x, params, config, arena):
     """model.head: x (n, D) -> logits (n, V), cache."""
     start, own, y, cache = arena.used, params.get("head", {}), x, {"x": x}
     if config.head_transform:
-        cache["h"] = linear(x, own["W_transform"], own["b_transform"], arena.like(x))
-        y = active(cache["h"], config.activation, None, 0, arena)
+        cache["h"] = linear(x, own["W_transform"], None, arena.like(x))
+        y = active(cache["h"], own["b_transform"], config.activation, None, 0, arena)
         y, cache["normed"] = normalize(y, params["head_norm"], config.eps, arena, out=y)
     W = params["embedding"]["E"].T if config.tied else own["W_out"]
     logits = linear(y, W, own.get("b_out"), arena.empty(len(x), config.V))

@@ -82,7 +82,12 @@ def added_up(f, jobs, workspace, params, out):
 
     def run(job, arena):
         own, grads = job
-        for leaf in optree.tree_leaves(grads := grads or optree.tree_map(arena.like, params)):
+        grads = grads or optree.tree_map(arena.like, params)
+        tables = [grads[name] for name in ("embedding", "source_embedding") if name in grads]
+        vectors = [leaf for leaf in optree.tree_leaves(grads) if leaf.ndim == 1]
+        for leaf in (
+            optree.tree_leaves(tables) + vectors
+        ):  # the other matrices are written before they are added to
             leaf[...] = 0
         return f(own, grads, arena), grads
 

@@ -18,7 +18,8 @@ class Arena:
     """Memory that is handed out in order and given back in the opposite order: set `used` to what it was.
 
     It grows by chunks as it is asked, and keeps them. `block` numbers at a time go through a chain of
-    element-wise steps, and `queries` at a time through attention. `first` tells the first sequences of a step.
+    element-wise steps, and `queries` at a time through attention. `first`: these are the first sequences of a
+    step, and the gradients of the matrices are written where later ones are added.
     """
 
     def __init__(self, block, queries):
