@@ -8,7 +8,8 @@ The formulas are those of `ops`; each function here names its own and says what 
     cache blocks      a chain of element-wise steps takes as many numbers at a time as stay in the cache
     in place          a result takes the place of an input that is not needed again
     recomputation     the outputs of norms and activations are computed again, and not kept
-    workspace         the arrays of a step lie in memory that the next step uses again
+    workspace         the arrays of a step lie in memory that the next step uses again, at lines of the cache,
+                      and what lies on top is given back as the backward is done with it
     two workers       each takes half of the sequences, in a thread; their gradients are added
 
 What NumPy and torch say differently is in `kernels`: sums as products, sorting, fused chains.
