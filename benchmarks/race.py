@@ -127,7 +127,7 @@ def race(processes, size, device, names, least, seconds, tries=TRIES):
 
 def limit_of(key, size):
     """The (name, setting) of the products that bound a variant: with as many workers as have a sequence to
-    take, and with one thread for each of several, as in `fused`."""
+    take, and with one thread for each of several, as in `fast`."""
     workers = min(key[1].workers, size.B)
     library = (VARIANTS | HELPERS)[key[0]].library
     return f"products, {library}", Setting(workers, 1 if workers > 1 else key[1].threads)

@@ -15,8 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import optree
 
-from handgrad import fused, kernels, model, optim
+from handgrad import model, optim
 from handgrad.config import gpt2_small
+from handgrad.fast import Workspace, kernels, update
+from handgrad.fast import step as fast_step
 
 Size = namedtuple("Size", "D N H T B V F")
 SIZES = {
@@ -86,23 +88,23 @@ def readable(size, workers, device, dtype=np.float32):
 
 
 def fast(library, size, workers, device):
-    """`fused` and `optim.adamw_in_place`, on NumPy arrays or on torch tensors."""
+    """`fast.step` and `update.adamw_in_place`, on NumPy arrays or on torch tensors."""
     (params, batch), config = problem(size), config_of(size)
     if library == "torch":
         import torch
 
         params = optree.tree_map(partial(torch.tensor, device=device), params)
-    vector, params = optim.flatten(params)
-    m, v = (optim.flatten(optree.tree_map(lambda p: 0 * p, params))[0] for _ in "mv")
+    vector, params = update.flatten(params)
+    m, v = (update.flatten(optree.tree_map(lambda p: 0 * p, params))[0] for _ in "mv")
     state = {"step": 0, "m": m, "v": v}
     workspace = gradient = grads = None
 
     def run():
         nonlocal workspace, gradient, grads
         if workspace is None:
-            workspace, (gradient, grads) = fused.Workspace(workers), optim.flatten(params)
-        loss, _ = fused.loss_and_gradients(params, config, batch, workspace=workspace, out=grads)
-        optim.adamw_in_place(vector, gradient, state, RATE, **ADAMW, workspace=workspace)
+            workspace, (gradient, grads) = Workspace(workers), update.flatten(params)
+        loss, _ = fast_step.loss_and_gradients(params, config, batch, workspace=workspace, out=grads)
+        update.adamw_in_place(vector, gradient, state, RATE, **ADAMW, workspace=workspace)
         wait(device)
         return float(loss)
 
@@ -151,7 +153,7 @@ def staged(build, size, workers, device):
         return timed
 
     stage_of = {function: stage for stage, functions in STAGES.items() for function in functions}
-    spaces = [vars(fused), vars(kernels), vars(optim)]
+    spaces = [vars(fast_step), vars(kernels), vars(update)]
     spaces += [value for space in spaces for value in space.values() if isinstance(value, dict)]
     for space in spaces:
         for name, f in list(space.items()):

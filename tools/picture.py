@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from handgrad.figures.attention import data_flow
+from handgrad.chapters.attention.figures import data_flow
 from handgrad.ops import attention, softmax
 
 PICTURE = Path(__file__).parents[1] / "book/_static/attention.svg"

@@ -162,7 +162,7 @@ def names_for_toggles(app, pagename, templatename, context, doctree):
 
 
 def setup(app):
-    # Read by handgrad.interactive: the pages have no Python behind them.
+    # Read by handgrad.course.interactive: the pages have no Python behind them.
     os.environ["HANDGRAD_STATIC"] = "1"
     # nbclient, issue 312: a cell that fills an Output widget may wait for its own message for ever. The build
     # does not need the message.

@@ -8,8 +8,8 @@ An encoder block is two sub-layers, self-attention and feed-forward; a decoder b
 between them. Each backward is its forward read from the bottom line to the top line.
 
 The parameters say which operation is meant: a norm with a `beta` is LayerNorm and one without is RMSNorm.
-Dropout has four sites. `keep` is a function from a shape to a Boolean array, called at each site in the order
-in which data passes; it is None without dropout.
+Dropout has four sites. `draw_keep` is a function from a shape to a Boolean array, called at each site in the
+order in which data passes; it is None without dropout.
 """
 
 from .ops import (
@@ -49,12 +49,12 @@ def normalize_backward(dy, cache):
     return dx, {"gamma": dgamma}
 
 
-def drop(x, keep, p):
-    """x (...) -> y (...), cache: dropout with the mask that the function `keep` gives for the shape of x."""
-    return dropout(x, keep and keep(tuple(x.shape)), p)
+def drop(x, draw_keep, p):
+    """x (...) -> y (...), cache: dropout of what the function `draw_keep` keeps for the shape of x."""
+    return dropout(x, draw_keep and draw_keep(tuple(x.shape)), p)
 
 
-def sublayer(x, f, params, norm="post", eps=1e-5, keep=None, p=0.0):
+def sublayer(x, f, params, norm="post", eps=1e-5, draw_keep=None, p=0.0):
     """One sub-layer f with its norm, dropout and residual connection. x (B, T, D) -> y (B, T, D), cache.
 
     f: a function from h (B, T, D) to f(h) (B, T, D), cache; params: those of the norm; norm: its place, of
@@ -66,7 +66,7 @@ def sublayer(x, f, params, norm="post", eps=1e-5, keep=None, p=0.0):
     if norm == "pre":
         h, cache["pre"] = normalize(h, params, eps)
     h, cache["f"] = f(h)
-    h, cache["dropped"] = drop(h, keep, p)
+    h, cache["dropped"] = drop(h, draw_keep, p)
     if norm == "output":
         h, cache["output"] = normalize(h, params, eps)
     y = x + h
@@ -89,10 +89,10 @@ def sublayer_backward(dy, cache, f_backward):
     return dy + dh, dparams, *others  # x is used twice: by f, and by the connection around f
 
 
-def attend(h, memory, params, H, mask, angles, keep, p):
+def attend(h, memory, params, H, mask, angles, draw_keep, p):
     """h (B, T, D), memory (B, S, D) -> y (B, T, D), cache: multi-head attention, dropout on its weights."""
     shape = (h.shape[0], H, h.shape[1], memory.shape[1])  # (B, H, T, S)
-    return multi_head(h, memory, params, H, mask, angles, keep=keep and keep(shape), p=p)
+    return multi_head(h, memory, params, H, mask, angles, keep=draw_keep and draw_keep(shape), p=p)
 
 
 def self_attend_backward(dy, cache):
@@ -107,11 +107,11 @@ def cross_attend_backward(dy, cache):
     return dx, dparams, dmemory
 
 
-def transform(h, params, activation="relu", keep=None, p=0.0):
+def transform(h, params, activation="relu", draw_keep=None, p=0.0):
     """h (B, T, D) -> y (B, T, D), cache: the feed-forward layer, gated if the activation is "swiglu"."""
     if activation == "swiglu":
         return gated_feed_forward(h, params, "silu")
-    keep = keep and keep((*h.shape[:-1], params["W_1"].shape[1]))  # (B, T, F)
+    keep = draw_keep and draw_keep((*h.shape[:-1], params["W_1"].shape[1]))  # (B, T, F)
     return feed_forward(h, params, activation, keep, p)
 
 
@@ -129,7 +129,7 @@ def encoder_block(
     activation="relu",
     angles=None,
     eps=1e-5,
-    keep=None,
+    draw_keep=None,
     p=0.0,
     sites=SITES,
 ):
@@ -141,7 +141,7 @@ def encoder_block(
 
     Raises ValueError as its operations do.
     """
-    at = {site: keep if site in sites else None for site in SITES}
+    at = {site: draw_keep if site in sites else None for site in SITES}
 
     def self_attention(h):
         return attend(h, h, params["self_attention"], H, mask, angles, at["attention"], p)
@@ -149,7 +149,7 @@ def encoder_block(
     def feed_forward(h):
         return transform(h, params["feed_forward"], activation, at["hidden"], p)
 
-    around = {"norm": norm, "eps": eps, "keep": at["sublayer"], "p": p}
+    around = {"norm": norm, "eps": eps, "draw_keep": at["sublayer"], "p": p}
     x, attended = sublayer(x, self_attention, params["self_attention_norm"], **around)
     x, transformed = sublayer(x, feed_forward, params["feed_forward_norm"], **around)
     return x, {"attended": attended, "transformed": transformed}
@@ -178,7 +178,7 @@ def decoder_block(
     activation="relu",
     angles=None,
     eps=1e-5,
-    keep=None,
+    draw_keep=None,
     p=0.0,
     sites=SITES,
 ):
@@ -188,7 +188,7 @@ def decoder_block(
     (B, H, T, T), causal as a rule, and memory_mask to (B, H, T, S). The memory is taken as it is: a norm
     before the sub-layer acts on x alone.
     """
-    at = {site: keep if site in sites else None for site in SITES}
+    at = {site: draw_keep if site in sites else None for site in SITES}
 
     def self_attention(h):
         return attend(h, h, params["self_attention"], H, mask, angles, at["attention"], p)
@@ -199,7 +199,7 @@ def decoder_block(
     def feed_forward(h):
         return transform(h, params["feed_forward"], activation, at["hidden"], p)
 
-    around = {"norm": norm, "eps": eps, "keep": at["sublayer"], "p": p}
+    around = {"norm": norm, "eps": eps, "draw_keep": at["sublayer"], "p": p}
     x, attended = sublayer(x, self_attention, params["self_attention_norm"], **around)
     x, crossed = sublayer(x, cross_attention, params["cross_attention_norm"], **around)
     x, transformed = sublayer(x, feed_forward, params["feed_forward_norm"], **around)

@@ -18,7 +18,7 @@ import optree
 import sympy
 
 from . import symbolic
-from .ops import NUMERIC_SIZES
+from .ops.table import NUMERIC_SIZES
 
 TOLERANCE = {15: 1e-7, 50: 1e-28}
 """Relative, by digits. The step h = 10^(-digits/3) leaves an error of about h² from the third derivative and

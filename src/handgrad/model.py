@@ -48,7 +48,7 @@ from .ops import (
 )
 
 
-def embed(tokens, tables, norm, config, keep=None, segments=None):
+def embed(tokens, tables, norm, config, draw_keep=None, segments=None):
     """tokens (B, T), tables {E, and P, E_segment if used} -> x (B, T, D), cache. norm: parameters or None."""
     E = tables["E"]
     cache = {"segmented": None, "placed": None, "normed": None}
@@ -65,7 +65,7 @@ def embed(tokens, tables, norm, config, keep=None, segments=None):
         x, _ = add_positions(x, like(sinusoidal(tokens.shape[1], config.D), x))
     if norm:
         x, cache["normed"] = normalize(x, norm, config.eps)
-    x, cache["dropped"] = drop(x, keep if "embedding" in config.dropout_sites else None, config.p)
+    x, cache["dropped"] = drop(x, draw_keep if "embedding" in config.dropout_sites else None, config.p)
     return x, cache
 
 
@@ -83,12 +83,12 @@ def embed_backward(dx, cache):
     return dtables, dnorm
 
 
-def encode(params, config, tokens, keep=None, segments=None):
+def encode(params, config, tokens, draw_keep=None, segments=None):
     """tokens (B, S) -> the memory (B, S, D), cache: every position sees every other that is not padding."""
     source = "source_" if config.kind == "encoder-decoder" else ""
     tables = params["embedding"] | params.get(f"{source}embedding", {})
-    x, embedded = embed(tokens, tables, params.get(f"{source}embedding_norm"), config, keep, segments)
-    settings = _settings(config, tokens, x, keep)
+    x, embedded = embed(tokens, tables, params.get(f"{source}embedding_norm"), config, draw_keep, segments)
+    settings = _settings(config, tokens, x, draw_keep)
     mask = None if config.pad is None else like(padding_mask(tokens, config.pad), x)  # (B, 1, 1, S)
     caches = []
     for block in params["encoder"]:
@@ -112,13 +112,13 @@ def encode_backward(dx, cache):
     return grads
 
 
-def decode(params, config, tokens, memory=None, memory_mask=None, keep=None):
+def decode(params, config, tokens, memory=None, memory_mask=None, draw_keep=None):
     """tokens (B, T), memory (B, S, D) or None -> x (B, T, D), cache: position t sees positions 0..t.
 
     memory_mask broadcasts to (B, H, T, S), true where the memory may be seen.
     """
-    x, embedded = embed(tokens, params["embedding"], params.get("embedding_norm"), config, keep)
-    settings = _settings(config, tokens, x, keep)
+    x, embedded = embed(tokens, params["embedding"], params.get("embedding_norm"), config, draw_keep)
+    settings = _settings(config, tokens, x, draw_keep)
     mask = causal_mask(tokens.shape[1])  # (T, T)
     mask = like(mask if config.pad is None else mask & padding_mask(tokens, config.pad), x)  # or (B, 1, T, T)
     caches = []
@@ -183,22 +183,22 @@ def head_backward(dlogits, cache):
     return dx, dE, grads
 
 
-def forward(params, config, batch, keep=None):
+def forward(params, config, batch, draw_keep=None):
     """The logits (B, T, V) of a batch, and the cache.
 
-    keep: a function from a shape to a Boolean array, called at each dropout site in the order of the data;
-    None for no dropout. Raises TypeError or ValueError, naming the entry, if the batch does not fit.
+    draw_keep: a function from a shape to a Boolean array, called at each dropout site in the order of the
+    data; None for no dropout. Raises TypeError or ValueError, naming the entry, if the batch does not fit.
     """
     check_batch(config, batch)
     cache = {"config": config}
     if config.kind == "encoder-decoder":
-        memory, cache["encoded"] = encode(params, config, batch["source"], keep)
+        memory, cache["encoded"] = encode(params, config, batch["source"], draw_keep)
         seen = None if config.pad is None else like(padding_mask(batch["source"], config.pad), memory)
-        x, cache["decoded"] = decode(params, config, batch["target_in"], memory, seen, keep)
+        x, cache["decoded"] = decode(params, config, batch["target_in"], memory, seen, draw_keep)
     elif config.kind == "decoder":
-        x, cache["decoded"] = decode(params, config, batch["tokens"], keep=keep)
+        x, cache["decoded"] = decode(params, config, batch["tokens"], draw_keep=draw_keep)
     else:
-        x, cache["encoded"] = encode(params, config, batch["tokens"], keep, batch.get("segments"))
+        x, cache["encoded"] = encode(params, config, batch["tokens"], draw_keep, batch.get("segments"))
     logits, cache["headed"] = head(x, params, config)
     return logits, cache
 
@@ -221,9 +221,9 @@ def backward(dlogits, cache):
     return {name: part for name, part in grads.items() if part}
 
 
-def loss_and_gradients(params, config, batch, keep=None, label_smoothing=0.0):
+def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.0):
     """The mean cross-entropy over the targets that are not padding (a scalar), and its gradients (a tree)."""
-    logits, cache = forward(params, config, batch, keep)
+    logits, cache = forward(params, config, batch, draw_keep)
     targets = like(targets_of(batch), logits)
     loss, counted = cross_entropy(logits, targets, config.ignore_index, label_smoothing)
     return loss, backward(cross_entropy_backward(1.0, counted), cache)
@@ -265,7 +265,7 @@ def check_batch(config, batch):
             )
 
 
-def _settings(config, tokens, x, keep):
+def _settings(config, tokens, x, draw_keep):
     """What every block of a stack is told."""
     angles = None
     if config.positions == "rotary":
@@ -276,7 +276,7 @@ def _settings(config, tokens, x, keep):
         "activation": config.activation,
         "angles": angles,
         "eps": config.eps,
-        "keep": keep,
+        "draw_keep": draw_keep,
         "p": config.p,
         "sites": config.dropout_sites,
     }

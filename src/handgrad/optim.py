@@ -16,12 +16,6 @@ import math
 import numpy as np
 import optree
 
-from . import kernels
-from .workspace import Workspace, shares
-
-ADAM_SHARE = 2**20  # numbers that are worth several workers
-ADAM_BLOCK = 2**16  # numbers that AdamW takes at a time: five such runs, and no more calls than needed
-
 
 def sgd_init(params):
     """Return the state of `sgd`: the number of steps taken, 0."""
@@ -33,7 +27,7 @@ def sgd(params, grads, state, rate):
 
     Raises ValueError if rate is negative or the two trees differ in keys or shapes.
     """
-    (rate,) = _checked(params, grads, rate=rate)
+    (rate,) = checked(params, grads, rate=rate)
     return optree.tree_map(lambda p, g: p - rate * g, params, grads), {"step": state["step"] + 1}
 
 
@@ -47,7 +41,7 @@ def momentum(params, grads, state, rate, beta=0.9):
 
     Raises ValueError if rate is negative, beta is outside [0, 1) or the trees differ in keys or shapes.
     """
-    rate, beta = _checked(params, grads, rate=rate, beta=beta)
+    rate, beta = checked(params, grads, rate=rate, beta=beta)
     v = optree.tree_map(lambda v, g: beta * v + g, state["v"], grads)
     return optree.tree_map(lambda p, v: p - rate * v, params, v), {"step": state["step"] + 1, "v": v}
 
@@ -67,7 +61,7 @@ def adam(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8):
     Raises ValueError if rate is negative, a beta is outside [0, 1), eps is not positive or the trees differ.
     """
     numbers = dict(rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps)
-    rate, beta_1, beta_2, eps = _checked(params, grads, **numbers)
+    rate, beta_1, beta_2, eps = checked(params, grads, **numbers)
     t = state["step"] + 1
     m = optree.tree_map(lambda m, g: beta_1 * m + (1 - beta_1) * g, state["m"], grads)
     v = optree.tree_map(lambda v, g: beta_2 * v + (1 - beta_2) * (g * g), state["v"], grads)
@@ -91,65 +85,9 @@ def adamw(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8, weight
     through the moments: added to the gradient, it would be divided by √v̂ as well, which is another method.
     Raises ValueError as `adam`, and if weight_decay is negative.
     """
-    rate, weight_decay = _checked(params, grads, rate=rate, weight_decay=weight_decay)
+    rate, weight_decay = checked(params, grads, rate=rate, weight_decay=weight_decay)
     shrunk = optree.tree_map(lambda p: (1 - rate * weight_decay) * p, params)
     return adam(shrunk, grads, state, rate, beta_1, beta_2, eps)
-
-
-def flatten(tree):
-    """Copy a tree of arrays into one vector. Returns the vector, and the tree of its pieces: views of it.
-
-    Raises ValueError if the tree has no array, or arrays of several types.
-    """
-    leaves = optree.tree_leaves(tree)
-    if len({leaf.dtype for leaf in leaves}) != 1:
-        raise ValueError(
-            f"tree: expected arrays of one type, got {sorted({str(leaf.dtype) for leaf in leaves})}"
-        )
-    ends = np.cumsum([math.prod(leaf.shape) for leaf in leaves]).tolist()
-    vector = kernels.empty((ends[-1],), leaves[0])
-    views = [
-        vector[a:b].reshape(leaf.shape) for a, b, leaf in zip([0, *ends[:-1]], ends, leaves, strict=True)
-    ]
-    for view, leaf in zip(views, leaves, strict=True):
-        view[...] = leaf
-    return vector, optree.tree_unflatten(optree.tree_structure(tree), views)
-
-
-def adamw_in_place(
-    p, g, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8, weight_decay=0.01, max_norm=None, workspace=None
-):
-    """`clip_by_global_norm`, unless max_norm is None, and `adamw`: for vectors, in place, in one pass.
-
-    p, g and the moments state["m"] and state["v"] are vectors of one length, such as `flatten` makes; p and
-    the state change, and g is used up. A block of them at a time goes through all steps and stays in the
-    cache. workspace: its workers share long vectors. Returns the norm of g, or None.
-    Raises ValueError unless the four are vectors of one length, and as both functions do.
-    """
-    for name, vector in {"g": g, "m": state["m"], "v": state["v"]}.items():
-        if p.shape != vector.shape or p.ndim != 1:
-            shapes = f"{tuple(p.shape)}, got {tuple(vector.shape)}"
-            raise ValueError(f"{name}: expected a vector like p, of shape {shapes}")
-    numbers = dict(rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
-    rate, beta_1, beta_2, eps, weight_decay = _checked([], [], **numbers)
-    norm = None if max_norm is None else math.sqrt(float(g @ g))
-    factor = 1.0 if norm is None else _factor(norm, max_norm, 1e-6)
-    state["step"] += 1
-    root_bias, step = math.sqrt(1 - beta_2 ** state["step"]), rate / (1 - beta_1 ** state["step"])
-    workspace = workspace or Workspace(workers=1)
-
-    def run(job, arena):
-        scratch = kernels.empty((min(ADAM_BLOCK, len(p)),), p)
-        for start in range(job.start, job.stop, ADAM_BLOCK):
-            at = slice(start, min(job.stop, start + ADAM_BLOCK))
-            if factor != 1:
-                g[at] *= factor
-            vectors = p[at], g[at], state["m"][at], state["v"][at], scratch[: at.stop - at.start]
-            kernels.adamw(*vectors, 1 - rate * weight_decay, beta_1, beta_2, root_bias, step, eps)
-
-    few = isinstance(p, np.ndarray) and len(p) < ADAM_SHARE  # NumPy's threads would only wait for each other
-    workspace.map(run, shares(len(p), 1 if few else len(workspace.arenas)))
-    return norm
 
 
 def clip_by_global_norm(grads, max_norm, eps=1e-6):
@@ -160,7 +98,7 @@ def clip_by_global_norm(grads, max_norm, eps=1e-6):
     Raises ValueError unless max_norm > 0; FloatingPointError if a gradient is not finite.
     """
     norm = math.hypot(*(float(np.linalg.norm(np.ravel(g))) for g in optree.tree_leaves(grads)))
-    factor = _factor(norm, max_norm, eps)
+    factor = clip_factor(norm, max_norm, eps)
     return optree.tree_map(lambda g: g * factor, grads), norm
 
 
@@ -198,7 +136,7 @@ def cosine(step, steps, peak, warmup=0, floor=0.0):
     return floor + (peak - floor) * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2
 
 
-def _factor(norm, max_norm, eps):
+def clip_factor(norm, max_norm, eps):
     """What a gradient of this norm is multiplied by."""
     if not max_norm > 0:
         raise ValueError(f"max_norm: expected a positive number, got {max_norm}")
@@ -211,7 +149,7 @@ def _zeros(params):
     return optree.tree_map(lambda p: 0 * p, params)
 
 
-def _checked(params, grads, **numbers):
+def checked(params, grads, **numbers):
     """Return the numbers, those of NumPy as Python's, which turn no float32 into float64.
 
     Refuses numbers out of range and trees that differ in keys or shapes.

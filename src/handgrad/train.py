@@ -19,9 +19,8 @@ import numpy as np
 import optree
 from tqdm import tqdm
 
-from . import fused, model, optim
+from . import model, optim
 from .config import Config, init, shapes
-from .workspace import Workspace
 
 FORMAT = 1  # of a checkpoint
 
@@ -54,6 +53,11 @@ class Recipe:
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing: expected 0 ≤ label_smoothing < 1, got {self.label_smoothing}")
 
+    @property
+    def adam(self):
+        """The options of AdamW."""
+        return dict(beta_1=self.beta_1, beta_2=self.beta_2, eps=self.eps, weight_decay=self.weight_decay)
+
     def rate(self, step):
         """Return the learning rate of update `step` = 1 … steps."""
         if self.schedule == "cosine":
@@ -76,6 +80,11 @@ class State:
         """The number of updates so far."""
         return self.moments["step"]
 
+    def after(self, params, moments, loss, batch, config):
+        """Return the state after an update that came to these parameters and moments on `batch`."""
+        tokens = self.tokens + counted(batch, config)
+        return State(params, moments, self.rng, [*self.losses, float(loss)], tokens)
+
 
 def start(config: Config, seed: int, dtype=np.float32) -> State:
     """Return the state before the first update: random parameters, moments 0, a generator from `seed`."""
@@ -85,7 +94,7 @@ def start(config: Config, seed: int, dtype=np.float32) -> State:
 
 
 def dropout_from(rng: np.random.Generator, p: float):
-    """Return the model's argument `keep`: None if p is 0, else a function from a shape to random Booleans."""
+    """Return the argument `draw_keep`: None if p is 0, else a function from a shape to random Booleans."""
     return (lambda shape: rng.random(shape, dtype=np.float32) >= p) if p else None
 
 
@@ -94,56 +103,24 @@ def counted(batch: dict, config: Config) -> int:
     return int(np.sum(batch["target_out"] != config.ignore_index))
 
 
-def update(state, batch, config, recipe, keep=None, gradients=model.loss_and_gradients) -> State:
+def update(state, batch, config, recipe, draw_keep=None, gradients=model.loss_and_gradients) -> State:
     """Return the state after one update on `batch`: gradients, clipping, schedule, AdamW.
 
     gradients: a function that takes and returns what `model.loss_and_gradients` does.
 
     Raises FloatingPointError, with the number of the update, if the loss or a gradient is not finite.
     """
-    loss, grads = gradients(state.params, config, batch, keep, recipe.label_smoothing)
-    _check_loss(loss, state)
+    loss, grads = gradients(state.params, config, batch, draw_keep, recipe.label_smoothing)
+    check_loss(loss, state)
     grads, _ = optim.clip_by_global_norm(grads, recipe.max_norm)
-    rest = recipe.beta_1, recipe.beta_2, recipe.eps, recipe.weight_decay
-    params, moments = optim.adamw(state.params, grads, state.moments, recipe.rate(state.step + 1), *rest)
-    return _next(state, params, moments, loss, batch, config)
+    rate = recipe.rate(state.step + 1)
+    params, moments = optim.adamw(state.params, grads, state.moments, rate, **recipe.adam)
+    return state.after(params, moments, loss, batch, config)
 
 
-def readable(state, config, recipe, gradients=None):
-    """Return the function (state, batch, keep) -> next state that is `update`, operation by operation."""
-    gradients = gradients or model.loss_and_gradients
-    return lambda state, batch, keep: update(state, batch, config, recipe, keep, gradients)
-
-
-def fast(state, config, recipe, gradients=None):
-    """Return a function (state, batch, keep) -> next state that does what `update` does, with `fused`.
-
-    The arrays of `state` are copied once, into one vector for all parameters and one for each moment; then
-    every update works in place, and the states it returns share these vectors.
-    """
-    p, params = optim.flatten(state.params)
-    g, grads = optim.flatten(state.params)
-    (m, first), (v, second) = (optim.flatten(state.moments[name]) for name in "mv")
-    workspace, moments = Workspace(), {"step": state.step, "m": m, "v": v}
-
-    def update_in_place(state, batch, keep):
-        given = params, config, batch, keep, recipe.label_smoothing
-        if gradients is None:
-            loss, _ = fused.loss_and_gradients(*given, workspace, out=grads)
-        else:
-            loss, new = gradients(*given)
-            optree.tree_map_(np.copyto, grads, new)
-        _check_loss(loss, state)
-        rest = recipe.beta_1, recipe.beta_2, recipe.eps, recipe.weight_decay, recipe.max_norm, workspace
-        optim.adamw_in_place(p, g, moments, recipe.rate(state.step + 1), *rest)
-        return _next(state, params, {"step": moments["step"], "m": first, "v": second}, loss, batch, config)
-
-    return update_in_place
-
-
-ENGINES = {"fused": fast, "readable": readable}
-"""How `run` computes an update: with `fused`, in place, or with `model` and `optim`, operation by operation.
-The numbers are the same, up to rounding."""
+def readable(state, config, recipe, gradients=model.loss_and_gradients):
+    """The engine of `run` that is `update`: a function (state, batch, draw_keep) -> next state."""
+    return lambda state, batch, draw_keep: update(state, batch, config, recipe, draw_keep, gradients)
 
 
 def run(
@@ -155,26 +132,23 @@ def run(
     checkpoint=None,
     every=None,
     progress=True,
-    engine="fused",
-    gradients=None,
+    engine=readable,
 ) -> State:
     """Train until update `until` (the end of the recipe if None) and return the new state.
 
     draw(rng, batch_size) returns a batch. The given state, its generator included, is left as it was. With
     `checkpoint`, a path, the state is saved every `every` updates and at the end. Progress goes to the
-    standard output: the loss, and target tokens per second. engine: one of ENGINES. gradients: a function
-    that takes and returns what `model.loss_and_gradients` does; that of the engine if None.
+    standard output: the loss, and target tokens per second. engine: a function (state, config, recipe) ->
+    (state, batch, draw_keep) -> next state, such as `readable`, or `fast.engine` with the same numbers up to
+    rounding.
 
-    Raises ValueError if `until` is not between the state's step and the recipe's end, or on another engine;
-    errors as `update`.
+    Raises ValueError if `until` is not between the state's step and the recipe's end; errors as `update`.
     """
-    if engine not in ENGINES:
-        raise ValueError(f"engine: expected one of {tuple(ENGINES)}, got {engine!r}")
     until = recipe.steps if until is None else until
     if not state.step <= until <= recipe.steps:
         raise ValueError(f"until: expected {state.step} … {recipe.steps}, got {until}")
     state = dataclasses.replace(state, rng=copy.deepcopy(state.rng))
-    advance, seen = ENGINES[engine](state, config, recipe, gradients), state.tokens
+    advance, seen = engine(state, config, recipe), state.tokens
     bar = tqdm(total=until, initial=state.step, unit="update", disable=not progress, file=sys.stdout)
     with bar:
         while state.step < until:
@@ -189,15 +163,11 @@ def run(
     return state
 
 
-def _check_loss(loss, state):
+def check_loss(loss, state):
+    """Raise FloatingPointError, with the number of the update after `state`, unless the loss is finite."""
     if not math.isfinite(loss):
         got = f"{float(loss)} in update {state.step + 1}"
         raise FloatingPointError(f"loss: expected a finite number, got {got}")
-
-
-def _next(state, params, moments, loss, batch, config):
-    tokens = state.tokens + counted(batch, config)
-    return State(params, moments, state.rng, [*state.losses, float(loss)], tokens)
 
 
 class CheckpointError(ValueError):

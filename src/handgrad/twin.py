@@ -51,12 +51,12 @@ class Twin(nn.Module):
             self.head_norm = norm(c)
         self.double()
 
-    def forward(self, batch, keep=None):
-        """The logits (B, T, V) of a batch of NumPy integer arrays; keep: as in model.forward."""
+    def forward(self, batch, draw_keep=None):
+        """The logits (B, T, V) of a batch of NumPy integer arrays; draw_keep: as in model.forward."""
         c = self.config
         device = self.embedding.E.weight.device
         batch = {name: torch.as_tensor(array, device=device) for name, array in batch.items()}
-        drop = Dropout(c, keep, device)
+        drop = Dropout(c, draw_keep, device)
         if c.kind == "encoder":
             x = self.encode(batch["tokens"], drop, batch.get("segments"))
         elif c.kind == "decoder":
@@ -70,9 +70,9 @@ class Twin(nn.Module):
             return self.head.out(x)
         return F.linear(x, self.embedding.E.weight, self.head.b_out)
 
-    def loss(self, batch, keep=None, label_smoothing=0.0):
+    def loss(self, batch, draw_keep=None, label_smoothing=0.0):
         """The mean cross-entropy over the targets that are not padding, a scalar tensor."""
-        logits = self(batch, keep)
+        logits = self(batch, draw_keep)
         targets = torch.as_tensor(batch["target_out"], device=logits.device)
         return F.cross_entropy(
             logits.flatten(0, 1),
@@ -230,18 +230,18 @@ class Head(nn.Module):
 
 
 class Dropout:
-    """Replays the masks of the function `keep`, which is asked at every site in the order of the data."""
+    """Keeps what the function `draw_keep` says, which is asked at every site in the order of the data."""
 
-    def __init__(self, config, keep, device):
-        self.sites, self.p, self.keep, self.device = config.dropout_sites, config.p, keep, device
+    def __init__(self, config, draw_keep, device):
+        self.sites, self.p, self.draw_keep, self.device = config.dropout_sites, config.p, draw_keep, device
 
     def acts(self, site):
-        return self.keep is not None and site in self.sites
+        return self.draw_keep is not None and site in self.sites
 
     def __call__(self, site, x):
         if not self.acts(site):
             return x
-        mask = torch.as_tensor(np.asarray(self.keep(tuple(x.shape))), device=self.device)
+        mask = torch.as_tensor(np.asarray(self.draw_keep(tuple(x.shape))), device=self.device)
         return x * mask / (1 - self.p)
 
 
@@ -298,10 +298,10 @@ def gradients(twin):
     return _read(twin, lambda tensor: torch.zeros_like(tensor) if tensor.grad is None else tensor.grad)
 
 
-def loss_and_gradients(twin, batch, keep=None, label_smoothing=0.0):
+def loss_and_gradients(twin, batch, draw_keep=None, label_smoothing=0.0):
     """The loss (a float) and its gradients by autograd: the counterpart of model.loss_and_gradients."""
     twin.zero_grad()
-    loss = twin.loss(batch, keep, label_smoothing)
+    loss = twin.loss(batch, draw_keep, label_smoothing)
     loss.backward()
     return float(loss.detach()), gradients(twin)
 

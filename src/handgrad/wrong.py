@@ -12,12 +12,12 @@ import optree
 
 from .algebra import namespace
 from .check import leaf_names
-from .ops import OPS
 from .ops.attention import attention_backward
 from .ops.embedding import embedding_backward
 from .ops.flash_attention import flash_attention_backward
 from .ops.multi_head import multi_head_backward
 from .ops.softmax import softmax_backward
+from .ops.table import OPS
 
 
 def wrong_gradients(name):

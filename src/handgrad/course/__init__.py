@@ -1,0 +1,1 @@
+"""What makes the package a book: figures, evidence, the ledger, the rules of a notebook, the judge."""

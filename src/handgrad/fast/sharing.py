@@ -1,0 +1,98 @@
+"""How a batch is shared out among workers: rows, part in the mean, dropout; and their gradients added.
+
+The loss is a mean over all targets that count, wherever they are: each worker takes the sum over its own,
+divided by the number of all, and the gradients of the workers add up. Dropout is drawn for the whole
+batch, so that it does not matter who computes what.
+"""
+
+import optree
+
+from ..algebra import like
+from ..model import check_batch, targets_of
+from ..ops.cross_entropy import counted_targets
+from .kernels import empty
+
+
+def weighted_targets(batch, config, label_smoothing, x):
+    """Targets (B, T), 0 where they do not count, and their weights (B, T) in the mean, 0 there; as x is.
+
+    Raises TypeError or ValueError as model.loss_and_gradients does.
+    """
+    check_batch(config, batch)
+    targets = targets_of(batch)
+    counted, m = counted_targets(targets, config.V, config.ignore_index, label_smoothing)
+    weights = empty(counted.shape, x)
+    weights[...] = like(counted, x)
+    weights *= 1 / m
+    return like(targets * counted, x), weights
+
+
+def keeps_of(batch, config, draw_keep):
+    """[(site, what dropout keeps there)], asked of `draw_keep` for the whole batch, as `model` asks it.
+
+    Raises ValueError if an array has another shape than what it is for.
+    """
+    keeps, D, H = [], config.D, config.H
+    for name in ("source", "target_in", "tokens") if draw_keep else ():
+        if name in batch:
+            B, T = batch[name].shape
+            sites = [("attention", (B, H, T, T)), ("sublayer", (B, T, D))]
+            if name == "target_in":
+                sites += [("attention", (B, H, T, batch["source"].shape[1])), ("sublayer", (B, T, D))]
+            sites += [("hidden", (B, T, config.F)), ("sublayer", (B, T, D))]
+            for site, shape in [("embedding", (B, T, D)), *sites * config.N]:
+                if site in config.dropout_sites:
+                    keeps.append((site, draw_keep(shape)))
+                    if tuple(keeps[-1][1].shape) != shape:
+                        got = tuple(keeps[-1][1].shape)
+                        raise ValueError(f"keep: expected the shape of x {shape}, got {got}")
+    return keeps
+
+
+def next_keep_of(keeps, rows):
+    """next_keep(site): what dropout keeps at the next site, for some rows of the batch, or None.
+
+    For the attention weights it has their shape (b, H, T, S); elsewhere it is rows (n, D).
+    """
+    own = iter(keeps)
+    sites = {site for site, _ in keeps}
+
+    def next_keep(site):
+        if site not in sites:
+            return None
+        keep = next(own)[1][rows]
+        return keep if site == "attention" else keep.reshape(-1, keep.shape[-1])
+
+    return next_keep
+
+
+def arguments_of(params, config, batch, draw_keep):
+    """A function from rows of the batch to what `part_forward` is told of them."""
+    keeps, E = keeps_of(batch, config, draw_keep), params["embedding"]["E"]
+    batch = {name: like(array, E) for name, array in batch.items()}
+
+    def of_rows(rows):
+        return params, config, {name: array[rows] for name, array in batch.items()}, next_keep_of(keeps, rows)
+
+    return of_rows
+
+
+def added_up(f, jobs, workspace, params, out):
+    """f(job, grads, arena) of every worker, which adds to grads. Returns the results and the summed grads."""
+
+    def run(job, arena):
+        own, grads = job
+        grads = grads or optree.tree_map(arena.like, params)
+        tables = [grads[name] for name in ("embedding", "source_embedding") if name in grads]
+        vectors = [leaf for leaf in optree.tree_leaves(grads) if leaf.ndim == 1]
+        for leaf in (
+            optree.tree_leaves(tables) + vectors
+        ):  # the other matrices are written before they are added to
+            leaf[...] = 0
+        return f(own, grads, arena), grads
+
+    outs = [out or optree.tree_map(lambda p: empty(p.shape, p), params), *[None] * (len(jobs) - 1)]
+    results, (total, *others) = zip(*workspace.map(run, list(zip(jobs, outs))))
+    for other in others:
+        optree.tree_map_(lambda a, b: a.__iadd__(b), total, other)
+    return results, total

@@ -1,0 +1,100 @@
+"""The update of the fast step: clipping and AdamW in place, over one vector for all parameters."""
+
+import math
+
+import numpy as np
+import optree
+
+from ..optim import checked, clip_factor
+from ..train import check_loss
+from . import kernels, step
+from .memory import Workspace, shares
+
+SHARE = 2**20  # numbers that are worth several workers
+BLOCK = 2**16  # numbers that AdamW takes at a time: five such runs, and no more calls than needed
+
+
+def engine(state, config, recipe, gradients=None):
+    """An engine of `train.run`: what `train.update` does, by the fast step.
+
+    Returns a function (state, batch, draw_keep) -> next state. The arrays of `state` are copied once, into
+    one vector for all parameters and one for each moment; then every update works in place, and the states
+    it returns share these vectors. gradients: a function that takes and returns what
+    `model.loss_and_gradients` does, in place of this step's own.
+    """
+    p, params = flatten(state.params)
+    g, grads = flatten(state.params)
+    (m, first), (v, second) = (flatten(state.moments[name]) for name in "mv")
+    workspace, moments = Workspace(), {"step": state.step, "m": m, "v": v}
+
+    def update_in_place(state, batch, draw_keep):
+        arguments = dict(draw_keep=draw_keep, label_smoothing=recipe.label_smoothing)
+        if gradients is None:
+            loss, _ = step.loss_and_gradients(
+                params, config, batch, **arguments, workspace=workspace, out=grads
+            )
+        else:
+            loss, new = gradients(params, config, batch, **arguments)
+            optree.tree_map_(np.copyto, grads, new)
+        check_loss(loss, state)
+        options = recipe.adam | dict(max_norm=recipe.max_norm, workspace=workspace)
+        adamw_in_place(p, g, moments, recipe.rate(state.step + 1), **options)
+        return state.after(params, {"step": moments["step"], "m": first, "v": second}, loss, batch, config)
+
+    return update_in_place
+
+
+def flatten(tree):
+    """Copy a tree of arrays into one vector. Returns the vector, and the tree of its pieces: views of it.
+
+    Raises ValueError if the tree has no array, or arrays of several types.
+    """
+    leaves = optree.tree_leaves(tree)
+    if len({leaf.dtype for leaf in leaves}) != 1:
+        raise ValueError(
+            f"tree: expected arrays of one type, got {sorted({str(leaf.dtype) for leaf in leaves})}"
+        )
+    ends = np.cumsum([math.prod(leaf.shape) for leaf in leaves]).tolist()
+    vector = kernels.empty((ends[-1],), leaves[0])
+    views = [
+        vector[a:b].reshape(leaf.shape) for a, b, leaf in zip([0, *ends[:-1]], ends, leaves, strict=True)
+    ]
+    for view, leaf in zip(views, leaves, strict=True):
+        view[...] = leaf
+    return vector, optree.tree_unflatten(optree.tree_structure(tree), views)
+
+
+def adamw_in_place(
+    p, g, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8, weight_decay=0.01, max_norm=None, workspace=None
+):
+    """`optim.clip_by_global_norm`, unless max_norm is None, and `optim.adamw`: in place, in one pass.
+
+    p, g and the moments state["m"] and state["v"] are vectors of one length, such as `flatten` makes; p and
+    the state change, and g is used up. A block of them at a time goes through all steps and stays in the
+    cache. workspace: its workers share long vectors. Returns the norm of g, or None.
+    Raises ValueError unless the four are vectors of one length, and as both functions do.
+    """
+    for name, vector in {"g": g, "m": state["m"], "v": state["v"]}.items():
+        if p.shape != vector.shape or p.ndim != 1:
+            shapes = f"{tuple(p.shape)}, got {tuple(vector.shape)}"
+            raise ValueError(f"{name}: expected a vector like p, of shape {shapes}")
+    numbers = dict(rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
+    rate, beta_1, beta_2, eps, weight_decay = checked([], [], **numbers)
+    norm = None if max_norm is None else math.sqrt(float(g @ g))
+    factor = 1.0 if norm is None else clip_factor(norm, max_norm, 1e-6)
+    state["step"] += 1
+    root_bias, step = math.sqrt(1 - beta_2 ** state["step"]), rate / (1 - beta_1 ** state["step"])
+    workspace = workspace or Workspace(workers=1)
+
+    def run(job, arena):
+        scratch = kernels.empty((min(BLOCK, len(p)),), p)
+        for start in range(job.start, job.stop, BLOCK):
+            at = slice(start, min(job.stop, start + BLOCK))
+            if factor != 1:
+                g[at] *= factor
+            vectors = p[at], g[at], state["m"][at], state["v"][at], scratch[: at.stop - at.start]
+            kernels.adamw(*vectors, 1 - rate * weight_decay, beta_1, beta_2, root_bias, step, eps)
+
+    few = isinstance(p, np.ndarray) and len(p) < SHARE  # NumPy's threads would only wait for each other
+    workspace.map(run, shares(len(p), 1 if few else len(workspace.arenas)))
+    return norm

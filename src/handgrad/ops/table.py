@@ -1,0 +1,408 @@
+"""The table of operations, in the order in which data meets them: OPS.
+
+The tests and the gradient ledger walk it. An entry says how an operation is called, at which size it is
+proved, and where its formula comes from.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+import optree
+import sympy
+
+from .activations import (
+    gelu,
+    gelu_backward,
+    gelu_tanh,
+    gelu_tanh_backward,
+    relu,
+    relu_backward,
+    silu,
+    silu_backward,
+)
+from .attention import attention, attention_backward
+from .cross_entropy import cross_entropy, cross_entropy_backward
+from .dropout import dropout, dropout_backward
+from .embedding import embedding, embedding_backward, tied_head, tied_head_backward
+from .feed_forward import (
+    feed_forward,
+    feed_forward_backward,
+    gated_feed_forward,
+    gated_feed_forward_backward,
+)
+from .flash_attention import flash_attention, flash_attention_backward
+from .heads import (
+    merge_heads,
+    merge_heads_backward,
+    repeat_heads,
+    repeat_heads_backward,
+    split_heads,
+    split_heads_backward,
+)
+from .linear import linear, linear_backward
+from .masks import causal_mask
+from .multi_head import multi_head, multi_head_backward
+from .normalization import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
+from .positions import (
+    add_positions,
+    add_positions_backward,
+    rotary,
+    rotary_angles,
+    rotary_backward,
+)
+from .softmax import softmax, softmax_backward
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation: its pair of functions, and what is needed to check them.
+
+    inputs     the differentiable inputs, in the order in which the backward returns their gradients: name ->
+               shape in letters ("B T D"; a product is "H*K"), or a dictionary of such
+    sizes      the size of each letter for the proof
+    options    function (sizes, rng) -> the other arguments: tokens, masks, probabilities
+    exact      arguments that are symbols in the proof
+    formula    the backward in LaTeX
+    """
+
+    forward: Callable
+    backward: Callable
+    inputs: dict
+    sizes: dict
+    formula: str
+    source: str
+    chapter: str
+    options: Callable = lambda sizes, rng: {}
+    exact: dict = field(default_factory=dict)
+
+    def shapes(self, sizes):
+        """The tree of shapes of the inputs, for the given size of each letter."""
+
+        def shape(letters):
+            return tuple(prod(sizes[factor] for factor in axis.split("*")) for axis in letters.split())
+
+        return optree.tree_map(shape, self.inputs)
+
+    def draw(self, sizes, rng):
+        """Random inputs (standard normal, float64: also γ and β) and options of these sizes."""
+        inputs = optree.tree_map(
+            rng.standard_normal, self.shapes(sizes), is_leaf=lambda shape: isinstance(shape, tuple)
+        )
+        return inputs, self.options(sizes, rng)
+
+
+NUMERIC_SIZES = dict(B=3, T=5, S=7, D=6, E=5, F=9, V=8, M=8, K=4, H=2, J=2, G=3)
+
+
+def _repeated_tokens(sizes, rng):
+    tokens = rng.integers(0, sizes["V"], (sizes["B"], sizes["T"]))
+    tokens[0, 0] = tokens[-1, -1]
+    return tokens
+
+
+def _targets(sizes, rng):
+    targets = _repeated_tokens(sizes, rng)
+    targets[0, -1] = -100
+    return targets
+
+
+def _mask(sizes, rng):
+    """A random mask with one query that sees nothing."""
+    mask = rng.random((sizes["T"], sizes["S"])) < 0.6
+    mask[0] = True
+    mask[-1] = False
+    return mask
+
+
+def _tiled_mask(sizes, rng):
+    """A random mask for tiles of 2: query 1 sees nothing, and queries 2 and 3 see nothing of keys 0 and 1."""
+    mask = rng.random((sizes["T"], sizes["S"])) < 0.6
+    mask[[0, -1]] = True
+    mask[1:2] = False
+    mask[2:4, :2] = False
+    return mask
+
+
+def _keep(*letters):
+    return lambda sizes, rng: rng.random([prod(sizes[f] for f in axis.split("*")) for axis in letters]) < 0.7
+
+
+def _self_attention(x, params, H, **options):
+    return multi_head(x, x, params, H, **options)
+
+
+def _self_attention_backward(dy, cache):
+    dx, dmemory, dparams = multi_head_backward(dy, cache)
+    return dx + dmemory, dparams  # x is used twice: for the queries, and as the memory
+
+
+_ATTENTION_FORMULA = (
+    r"d\mathbf{V}=\mathbf{A}^\top d\mathbf{Y},\; d\mathbf{A}=d\mathbf{Y}\,\mathbf{V}^\top,\; "
+    r"d\mathbf{S}=\mathbf{A}\circ(d\mathbf{A}-\mathrm{rowsum}(\mathbf{A}\circ d\mathbf{A})),\; "
+    r"d\mathbf{Q}=d\mathbf{S}\,\mathbf{K}/\sqrt{K},\; d\mathbf{K}=d\mathbf{S}^\top\mathbf{Q}/\sqrt{K}"
+)
+_MULTI_HEAD = dict(W_Q="D H*K", W_K="D H*K", W_V="D H*K", W_O="H*K D")
+_BIASES = dict(b_Q="H*K", b_K="H*K", b_V="H*K", b_O="D")
+_eps, _scale, _alpha = sympy.symbols("epsilon scale alpha", positive=True)
+_p = sympy.Rational(3, 10)
+
+
+def _activation(forward, backward, formula, source):
+    return Op(forward, backward, dict(x="T D"), dict(T=2, D=3), formula, source, "04")
+
+
+OPS = {
+    "embedding": Op(
+        embedding,
+        embedding_backward,
+        inputs=dict(E="V D"),
+        sizes=dict(B=2, T=3, V=3, D=2),
+        formula=r"d\mathbf{E}_v=\sqrt{D}\sum_{t:\,\mathrm{token}_t=v}d\mathbf{y}_t",
+        source="Vaswani et al. (2017), 3.4",
+        chapter="03",
+        options=lambda sizes, rng: dict(tokens=_repeated_tokens(sizes, rng), scale=1.7),
+        exact=dict(scale=_scale),
+    ),
+    "add_positions": Op(
+        add_positions,
+        add_positions_backward,
+        inputs=dict(x="B T D", P="M D"),
+        sizes=dict(B=2, T=2, M=3, D=2),
+        formula=r"d\mathbf{X}=d\mathbf{Y},\; d\mathbf{P}_t=\sum_b d\mathbf{Y}_{bt}",
+        source="Vaswani et al. (2017), 3.5",
+        chapter="07",
+    ),
+    "rotary": Op(
+        rotary,
+        rotary_backward,
+        inputs=dict(x="B T K"),
+        sizes=dict(B=1, T=2, K=4),
+        formula=r"d\mathbf{x}_t=\mathbf{R}_t^\top\, d\mathbf{y}_t",
+        source="Su et al. (2021), 3.4.2",
+        chapter="07",
+        options=lambda sizes, rng: dict(angles=rotary_angles(sizes["T"], sizes["K"])),
+        exact=dict(
+            angles=np.array([[sympy.Symbol(f"theta_{t}{i}", real=True) for i in range(2)] for t in range(2)])
+        ),
+    ),
+    "linear": Op(
+        linear,
+        linear_backward,
+        inputs=dict(x="B T D", W="D F", b="F"),
+        sizes=dict(B=2, T=2, D=2, F=3),
+        formula=r"d\mathbf{X}=d\mathbf{Y}\,\mathbf{W}^\top,\; d\mathbf{W}=\mathbf{X}^\top d\mathbf{Y},\; "
+        r"d\mathbf{b}=\textstyle\sum_t d\mathbf{y}_t",
+        source="chain rule",
+        chapter="03",
+    ),
+    "relu": _activation(relu, relu_backward, r"dx=dy\cdot[x>0]", "Vaswani et al. (2017), 3.3"),
+    "gelu": _activation(
+        gelu,
+        gelu_backward,
+        r"dx=dy\,(\Phi(x)+x\varphi(x))",
+        "Hendrycks and Gimpel (2016), 2",
+    ),
+    "gelu_tanh": _activation(
+        gelu_tanh,
+        gelu_tanh_backward,
+        r"dx=dy\,s\,(1+x(1-s)\,2u'),\; s=\tfrac12(1+\tanh u)",
+        "Hendrycks and Gimpel (2016), 2",
+    ),
+    "silu": _activation(
+        silu,
+        silu_backward,
+        r"dx=dy\,\sigma(x)\,(1+x(1-\sigma(x)))",
+        "Elfwing et al. (2018), 2",
+    ),
+    "feed_forward": Op(
+        feed_forward,
+        feed_forward_backward,
+        inputs=dict(x="B T D", params=dict(W_1="D F", b_1="F", W_2="F D", b_2="D")),
+        sizes=dict(B=1, T=2, D=2, F=3),
+        formula=r"d\mathbf{X}=\left(d\mathbf{Y}\,\mathbf{W}_2^\top\circ\phi'(\mathbf{H})\right)\mathbf{W}_1^\top",
+        source="Vaswani et al. (2017), 3.3",
+        chapter="04",
+        options=lambda sizes, rng: dict(activation="relu", keep=_keep("B", "T", "F")(sizes, rng), p=0.3),
+        exact=dict(p=_p),
+    ),
+    "gated_feed_forward": Op(
+        gated_feed_forward,
+        gated_feed_forward_backward,
+        inputs=dict(x="B T D", params=dict(W_gate="D F", W_up="D F", W_down="F D")),
+        sizes=dict(B=1, T=2, D=2, F=2),
+        formula=r"d\mathbf{X}=(d\mathbf{P}\circ\mathbf{U}\circ\phi'(\mathbf{G}))\mathbf{W}_\mathrm{gate}^\top"
+        r"+(d\mathbf{P}\circ\phi(\mathbf{G}))\mathbf{W}_\mathrm{up}^\top,\; "
+        r"d\mathbf{P}=d\mathbf{Y}\,\mathbf{W}_\mathrm{down}^\top",
+        source="Shazeer (2020), eq. 6",
+        chapter="04",
+    ),
+    "softmax": Op(
+        softmax,
+        softmax_backward,
+        inputs=dict(s="T S"),
+        sizes=dict(T=2, S=3),
+        formula=r"d\mathbf{s}=\mathbf{a}\circ(d\mathbf{a}-\langle\mathbf{a},d\mathbf{a}\rangle)",
+        source="chain rule",
+        chapter="02",
+    ),
+    "cross_entropy": Op(
+        cross_entropy,
+        cross_entropy_backward,
+        inputs=dict(z="B T V"),
+        sizes=dict(B=2, T=2, V=3),
+        formula=r"d\mathbf{z}_t=dL\,(\mathbf{p}_t-\mathbf{q}_t)/m",
+        source="Szegedy et al. (2016), 7",
+        chapter="02",
+        options=lambda sizes, rng: dict(targets=_targets(sizes, rng), label_smoothing=0.125),
+        exact=dict(label_smoothing=_alpha),
+    ),
+    "layer_norm": Op(
+        layer_norm,
+        layer_norm_backward,
+        inputs=dict(x="B T D", gamma="D", beta="D"),
+        sizes=dict(B=1, T=2, D=3),
+        formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\overline{d\hat{\mathbf{x}}}-\hat{\mathbf{x}}\,"
+        r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\sigma^2+\varepsilon}},\; "
+        r"d\hat{\mathbf{x}}=\boldsymbol{\gamma}\circ d\mathbf{y}",
+        source="Ba et al. (2016), 3",
+        chapter="05",
+        exact=dict(eps=_eps),
+    ),
+    "rms_norm": Op(
+        rms_norm,
+        rms_norm_backward,
+        inputs=dict(x="B T D", gamma="D"),
+        sizes=dict(B=1, T=2, D=3),
+        formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\hat{\mathbf{x}}\,"
+        r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\overline{x^2}+\varepsilon}}",
+        source="Zhang and Sennrich (2019), eq. 4",
+        chapter="05",
+        exact=dict(eps=_eps),
+    ),
+    "dropout": Op(
+        dropout,
+        dropout_backward,
+        inputs=dict(x="T D"),
+        sizes=dict(T=2, D=3),
+        formula=r"d\mathbf{X}=d\mathbf{Y}\circ\mathrm{keep}/(1-p)",
+        source="Srivastava et al. (2014), 10",
+        chapter="14",
+        options=lambda sizes, rng: dict(keep=_keep("T", "D")(sizes, rng), p=0.3),
+        exact=dict(p=_p),
+    ),
+    "attention": Op(
+        attention,
+        attention_backward,
+        inputs=dict(q="B T K", k="B S K", v="B S E"),
+        sizes=dict(B=1, T=3, S=4, K=2, E=2),
+        formula=_ATTENTION_FORMULA,
+        source="Vaswani et al. (2017), 3.2.1",
+        chapter="08",
+        options=lambda sizes, rng: dict(mask=_mask(sizes, rng)),
+        exact=dict(scale=_scale),
+    ),
+    "attention_dropout": Op(
+        attention,
+        attention_backward,
+        inputs=dict(q="B T K", k="B S K", v="B S E"),
+        sizes=dict(B=1, T=2, S=3, K=2, E=2),
+        formula=r"d\mathbf{A}=(d\mathbf{Y}\,\mathbf{V}^\top)\circ\mathrm{keep}/(1-p)",
+        source="Vaswani et al. (2017), 3.2.1; Srivastava et al. (2014), 10",
+        chapter="14",
+        options=lambda sizes, rng: dict(keep=_keep("B", "T", "S")(sizes, rng), p=0.3),
+        exact=dict(scale=_scale, p=_p),
+    ),
+    "flash_attention": Op(
+        flash_attention,
+        flash_attention_backward,
+        inputs=dict(q="B T K", k="B S K", v="B S E"),
+        sizes=dict(B=1, T=3, S=4, K=2, E=2),
+        formula=r"\boldsymbol{\ell}=\log\mathrm{rowsum}(\exp\mathbf{S}),\; "
+        r"\mathbf{A}=\exp(\mathbf{S}-\boldsymbol{\ell}),\; "
+        r"\mathbf{D}=\mathrm{rowsum}(d\mathbf{Y}\circ\mathbf{Y}),\; "
+        r"d\mathbf{S}=\mathbf{A}\circ(d\mathbf{Y}\,\mathbf{V}^\top-\mathbf{D}),\; "
+        r"d\mathbf{V}=\mathbf{A}^\top d\mathbf{Y},\; "
+        r"d\mathbf{Q}=d\mathbf{S}\,\mathbf{K}/\sqrt{K},\; d\mathbf{K}=d\mathbf{S}^\top\mathbf{Q}/\sqrt{K}",
+        source="Dao et al. (2022), algorithm 1 and appendix B",
+        chapter="19",
+        options=lambda sizes, rng: dict(mask=_tiled_mask(sizes, rng), block=2),
+        exact=dict(scale=_scale),
+    ),
+    "split_heads": Op(
+        split_heads,
+        split_heads_backward,
+        inputs=dict(x="B T H*K"),
+        sizes=dict(B=2, T=2, H=2, K=2),
+        formula=r"d\mathbf{X}=\mathrm{merge}(d\mathbf{Y})",
+        source="Vaswani et al. (2017), 3.2.2",
+        chapter="10",
+        options=lambda sizes, rng: dict(H=sizes["H"]),
+    ),
+    "merge_heads": Op(
+        merge_heads,
+        merge_heads_backward,
+        inputs=dict(x="B H T K"),
+        sizes=dict(B=2, T=2, H=2, K=2),
+        formula=r"d\mathbf{X}=\mathrm{split}(d\mathbf{Y})",
+        source="Vaswani et al. (2017), 3.2.2",
+        chapter="10",
+    ),
+    "repeat_heads": Op(
+        repeat_heads,
+        repeat_heads_backward,
+        inputs=dict(x="B H S K"),
+        sizes=dict(B=1, H=2, S=2, K=2, G=3),
+        formula=r"d\mathbf{X}_h=\sum_{g} d\mathbf{Y}_{hg}",
+        source="Ainslie et al. (2023), 2.2",
+        chapter="10",
+        options=lambda sizes, rng: dict(G=sizes["G"]),
+    ),
+    "cross_attention": Op(
+        multi_head,
+        multi_head_backward,
+        inputs=dict(x="B T D", memory="B S D", params=_MULTI_HEAD | _BIASES),
+        sizes=dict(B=1, T=2, S=2, D=2, H=2, K=1),
+        formula=r"d\mathbf{X}=d\mathbf{Q}\,\mathbf{W}_Q^\top,\; "
+        r"d\mathbf{X}_\mathrm{memory}=d\mathbf{K}\,\mathbf{W}_K^\top+d\mathbf{V}\,\mathbf{W}_V^\top",
+        source="Vaswani et al. (2017), 3.2.3",
+        chapter="11",
+        options=lambda sizes, rng: dict(H=sizes["H"], mask=_mask(sizes, rng)),
+        exact=dict(scale=_scale),
+    ),
+    "self_attention": Op(
+        _self_attention,
+        _self_attention_backward,
+        inputs=dict(x="B T D", params=_MULTI_HEAD),
+        sizes=dict(B=1, T=2, D=2, H=2, K=1),
+        formula=r"d\mathbf{X}=d\mathbf{Q}\,\mathbf{W}_Q^\top+d\mathbf{K}\,\mathbf{W}_K^\top"
+        r"+d\mathbf{V}\,\mathbf{W}_V^\top",
+        source="Vaswani et al. (2017), 3.2.2",
+        chapter="10",
+        options=lambda sizes, rng: dict(H=sizes["H"], mask=causal_mask(sizes["T"])),
+        exact=dict(scale=_scale),
+    ),
+    "grouped_query_attention": Op(
+        multi_head,
+        multi_head_backward,
+        inputs=dict(
+            x="B T D", memory="B S D", params=dict(W_Q="D J*G*K", W_K="D J*K", W_V="D J*K", W_O="J*G*K D")
+        ),
+        sizes=dict(B=1, T=2, S=2, D=2, J=1, G=2, K=1),
+        formula=r"d\mathbf{K}=\sum_{g} d\mathbf{K}_{g},\; d\mathbf{V}=\sum_g d\mathbf{V}_g",
+        source="Ainslie et al. (2023), 2.2",
+        chapter="10",
+        options=lambda sizes, rng: dict(H=sizes["J"] * sizes["G"]),
+        exact=dict(scale=_scale),
+    ),
+    "tied_head": Op(
+        tied_head,
+        tied_head_backward,
+        inputs=dict(x="B T D", E="V D"),
+        sizes=dict(B=2, T=2, D=2, V=3),
+        formula=r"d\mathbf{X}=d\mathbf{Z}\,\mathbf{E},\; d\mathbf{E}=d\mathbf{Z}^\top\mathbf{X}",
+        source="Press and Wolf (2017); Vaswani et al. (2017), 3.4",
+        chapter="03",
+    ),
+}

@@ -1,0 +1,150 @@
+"""The slider and the lookup: what they hold, what they refuse, and that a live widget answers."""
+
+from html.parser import HTMLParser
+
+import pytest
+
+from handgrad.course.interactive import STATIC, WIDGET, frames, lookup
+
+
+class Elements(HTMLParser):
+    """Every start tag of a page, as (name, attributes)."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.found = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def line(ax, k):
+    ax.plot([0, 1], [0, k])
+
+
+def square(text):
+    if not text.isdigit():
+        raise ValueError(f"number: expected digits; got {text!r}")
+    return f"{text} times {text}\nis {int(text) ** 2}"
+
+
+@pytest.fixture
+def slider():
+    return frames(line, [0.5, 1.0, 2.0], "slope k", "a line from the origin", start=1)
+
+
+@pytest.fixture
+def question():
+    return lookup("number", "3", square, ["3", "12"])
+
+
+def test_one_frame_is_visible_and_each_has_its_own_words(slider):
+    images = Elements(slider.html()).all("img")
+    assert ["hidden" in image for image in images] == [True, False, True]
+    assert [image["alt"] for image in images] == [
+        f"a line from the origin; slope k {k}" for k in ("0.5", "1", "2")
+    ]
+    assert len({image["src"] for image in images}) == 3
+    assert all(image["src"].startswith("data:image/svg+xml;base64,") for image in images)
+
+
+def test_the_slider_is_native_labelled_and_starts_at_the_visible_frame(slider):
+    page = Elements(slider.html())
+    (control,) = page.all("input")
+    assert (control["type"], control["min"], control["max"], control["value"]) == ("range", "0", "2", "1")
+    assert control["aria-valuetext"] == "1"
+    assert page.all("output")[0]["aria-live"] == "polite"
+    assert "<label><span>slope k</span> <input" in slider.html()
+
+
+def test_nothing_on_the_page_can_collide_or_come_from_elsewhere(slider, question):
+    for shown in (slider, question):
+        for _, attributes in Elements(shown.html()).found:
+            assert "id" not in attributes and "for" not in attributes and "name" not in attributes
+            assert not attributes.get("src", "data:").startswith("http")
+
+
+def test_equal_frames_are_equal_text(slider):
+    assert frames(line, [0.5, 1.0, 2.0], "slope k", "a line from the origin", start=1).html() == slider.html()
+
+
+def test_words_and_labels_are_escaped():
+    html = frames(line, [1, 2], 'a "<b>" & c', lambda k: f'"<{k}>"').html()
+    assert "<b>" not in html and [i["alt"] for i in Elements(html).all("img")] == ['"<1>"', '"<2>"']
+
+
+def test_several_axes_and_png():
+    def pair(axes, k):
+        left, right = axes
+        left.plot([k, 1])
+        right.plot([1, k])
+
+    (image, _) = Elements(
+        frames(pair, [1, 2], "k", "two lines", columns=2, format="png", size=(4, 2)).html()
+    ).all("img")
+    assert image["src"].startswith("data:image/png") and (image["width"], image["height"]) == ("400", "200")
+
+
+def test_the_widget_shows_the_frame_it_is_moved_to(slider):
+    control, picture = slider.widget().children
+    assert control.label == "1" and picture.value == slider.pictures[1].html()
+    control.index = 2
+    assert picture.value == slider.pictures[2].html() != slider.pictures[1].html()
+
+
+@pytest.mark.parametrize("shown", ["slider", "question"])
+def test_a_notebook_is_offered_the_widget_and_the_book_is_not(shown, request, monkeypatch):
+    monkeypatch.delenv(STATIC, raising=False)
+    assert set(request.getfixturevalue(shown)._repr_mimebundle_()) == {"text/plain", "text/html", WIDGET}
+    monkeypatch.setenv(STATIC, "1")
+    assert set(request.getfixturevalue(shown)._repr_mimebundle_()) == {"text/plain", "text/html"}
+
+
+def test_the_lookup_holds_each_example_once_with_its_answer(question):
+    options = Elements(question.html()).all("option")
+    assert [option["value"] for option in options] == [square("3"), square("12")]
+    assert ">3 times 3\nis 9</output>" in question.html()
+
+
+def test_the_text_box_answers_and_shows_why_it_refuses(question):
+    box, output = question.widget().children
+    box.value = "5"
+    assert "is 25" in output.value
+    box.value = "five"
+    assert "expected digits; got &#x27;five&#x27;" in output.value
+
+
+def test_a_mistake_in_the_answer_is_not_taken_for_a_refusal():
+    def broken(text):
+        return {"1": "one"}[text]
+
+    box, _ = lookup("number", "1", broken, []).widget().children
+    with pytest.raises(KeyError):
+        box.value = "2"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("values", {"values": [1]}),
+        ("values", {"values": [1, 1]}),
+        ("start", {"start": 2}),
+        ("format", {"format": "gif"}),
+        ("label", {"label": " "}),
+        ("alt", {"alt": ""}),
+        ("alt", {"alt": lambda k: None}),
+    ],
+)
+def test_bad_input_is_named(name, change):
+    arguments = {"draw": line, "values": [1, 2], "label": "k", "alt": "a line", **change}
+    with pytest.raises(ValueError, match=f"^{name}.*expected.*got"):
+        frames(**arguments)
+
+
+def test_a_refused_example_stops_the_build():
+    with pytest.raises(ValueError, match="expected digits"):
+        lookup("number", "3", square, ["three"])

@@ -1,0 +1,119 @@
+"""The repository as a stranger finds it: complete, self-contained, and saying only what is so."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+BINARY = {".png", ".jpg", ".npz", ".pyc"}
+
+# Written apart, so that this file does not hold what it forbids.
+REGISTRIES = [
+    "pypi" + ".org",
+    "python" + "hosted.org",
+    "download.py" + "torch.org",
+    "npm" + "js.org",
+    "jsdelivr" + ".net",
+    "unpkg" + ".com",
+]
+MACHINES = [r"/(home|Users)/\w+", *(rf"(?<![\w.$])/{folder}/" for folder in ("root", "work"))]
+
+
+def tracked():
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    return [ROOT / name for name in names.decode().split("\0") if name and (ROOT / name).is_file()]
+
+
+FILES = tracked() if (ROOT / ".git").exists() else []
+TEXTS = [file for file in FILES if file.suffix not in BINARY]
+pytestmark = pytest.mark.skipif(not FILES, reason="not a clone: there is no list of its files")
+
+
+def found(patterns):
+    pattern = re.compile("|".join(patterns))
+    return [
+        f"{file.relative_to(ROOT)}: {match.group()}"
+        for file in TEXTS
+        for match in pattern.finditer(file.read_text(encoding="utf-8"))
+    ]
+
+
+def test_no_registry_is_named():
+    assert found(map(re.escape, REGISTRIES)) == []
+
+
+def test_no_path_of_one_machine():
+    assert found(MACHINES) == []
+
+
+def test_the_prescribed_files_are_there():
+    names = """book notebooks src tests _config.yml _toc.yml requirements.txt constraints.txt pyproject.toml
+    Makefile README.md CONTRIBUTING.md LICENSE LICENSE-TEXT CITATION.cff .pre-commit-config.yaml .ci/run"""
+    assert [name for name in names.split() if not (ROOT / name).exists()] == []
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+def pages(entry):
+    """Every file that a table of contents names."""
+    if isinstance(entry, list):
+        return {page for item in entry for page in pages(item)}
+    if isinstance(entry, dict):
+        here = {value for key, value in entry.items() if key in ("root", "file")}
+        return here | pages(list(entry.values()))
+    return set()
+
+
+def test_the_table_of_contents_names_every_page_and_no_other():
+    named = pages(yaml.safe_load((ROOT / "_toc.yml").read_text()))
+    there = {
+        str(file.relative_to(ROOT).with_suffix(""))
+        for folder, suffix in (("notebooks", "ipynb"), ("book", "md"))
+        for file in (ROOT / folder).rglob(f"*.{suffix}")
+        if ".ipynb_checkpoints" not in file.parts
+    }
+    assert named == there
+
+
+def make_targets():
+    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+def commands(file):
+    """The targets of every `make ...` that a page shows as code."""
+    shown = "\n".join(re.findall(r"`+[^`]+`+", file.read_text(encoding="utf-8")))
+    return set(re.findall(r"\bmake ([a-z]+)\b", shown))
+
+
+def test_every_command_a_page_gives_exists():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "book").glob("*.md")]
+    assert {"book", "test", "lab", "exercises"} <= commands(ROOT / "README.md")
+    assert [page.name for page in pages if not commands(page) <= make_targets()] == []
+
+
+def test_make_help_lists_every_command():
+    run = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(re.findall(r"^  make (\w+)", run.stdout, re.M)) == make_targets()
+
+
+@pytest.mark.parametrize("python", ["/nowhere/python3", "false"])
+def test_without_a_python_make_says_what_is_missing(python, tmp_path):
+    command = ["make", "lint", f"PYTHON={python}", f"VENV={tmp_path}/venv"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode != 0
+    assert f"needs Python 3.11 or newer, and found none as {python}" in run.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_every_requirement_is_pinned_and_among_the_constraints():
+    lines = {
+        name: [line.split("#")[0].strip() for line in (ROOT / name).read_text().splitlines()]
+        for name in ("requirements.txt", "constraints.txt")
+    }
+    direct = [line for line in lines["requirements.txt"] if line and not line.startswith("-e")]
+    pinned = {line.lower().replace("_", "-") for line in lines["constraints.txt"] if line}
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in direct)
+    assert [line for line in direct if line.lower().replace("_", "-") not in pinned] == []

@@ -1,0 +1,262 @@
+"""The benchmark of training steps: what it compares is equal, what it says follows from its times."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import optree
+import pytest
+
+from benchmarks import race, report, variants
+from benchmarks.variants import ALONE, EAGER, STAGES, TINY, VARIANTS, Variant
+from handgrad import optim
+from handgrad.chapters.speed import races as speed
+from handgrad.fast import kernels, update
+from handgrad.fast import step as fast_step
+
+ROOT = Path(__file__).parents[2]
+FUSED = "NumPy, fused"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What a quick run writes."""
+    folder = tmp_path_factory.mktemp("results")
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--folder", folder]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def record(folder):
+    return speed.read(folder / "speed.json")
+
+
+@pytest.fixture
+def processes():
+    processes = race.Processes()
+    yield processes
+    processes.close()
+
+
+def test_every_variant_took_part(record):
+    tiny = record["sizes"]["tiny"]
+    assert set(tiny["variants"]) | set(tiny["absent"]) == set(VARIANTS)
+    assert set(tiny["absent"]) <= {"PyTorch, compiled"}
+    assert set(tiny["stages"]) == set(variants.STAGED)
+    assert all(set(part["times"]) == dict(race.GROWING).keys() for part in record["growth"].values())
+    assert {"processor", "cores", "NumPy", "PyTorch"} <= set(record["machine"])
+
+
+def test_ratios_and_shares_follow_from_the_times(record):
+    tiny = record["sizes"]["tiny"]
+    rows, limits = tiny["variants"], tiny["limits"]
+    for row in [*rows.values(), *limits.values(), *tiny["stages"].values()]:
+        assert len(row["times"]) == 3 and min(row["times"]) > 0
+        assert row["median"] == np.median(row["times"])
+        assert row["low"] <= row["median"] <= row["high"]
+    for row in rows.values():
+        rounds = np.divide(rows[EAGER]["times"], row["times"])
+        assert rounds.min() <= row["ratio_low"] <= row["ratio"] <= row["ratio_high"] <= rounds.max()
+        assert row["ratio"] == pytest.approx(np.median(rounds))
+        assert row["tokens_per_second"] * row["median"] == pytest.approx(TINY.B * TINY.T)
+        assert row["of_limit"] * row["median"] == pytest.approx(limits[row["limit"]]["median"])
+    for row in tiny["stages"].values():
+        products = sum(limits[row["limit"]]["parts"].values())
+        assert products + sum(row["lost"].values()) == pytest.approx(sum(row["parts"].values()))
+
+
+def test_the_products_of_the_limit_are_those_that_are_counted(monkeypatch):
+    """Attention comes twice: for all pairs, and in blocks, here of one query."""
+    counted, matmul = [], np.matmul
+
+    def counting(x, y, out):
+        counted.append(x.size * y.shape[-1])
+        return matmul(x, y, out=out)
+
+    monkeypatch.setattr(np, "matmul", counting)
+    variants.limit("numpy", TINY, 1, "cpu", queries=1).run()
+    pairs = 3 * TINY.B * TINY.N * 2 * TINY.D * TINY.T * (TINY.T + 1) // 2
+    wanted = race.operations(TINY)
+    assert 2 * (sum(counted) - pairs) == wanted["flops"]
+    assert wanted["flops_causal"] == wanted["flops"] - 2 * pairs * (TINY.T - 1) / (TINY.T + 1)
+
+
+def losses(build):
+    step = build(TINY, 1, "cpu")
+    return [step.run() for _ in range(race.UPDATES + 1)]
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("factor", [0, -1, 2])
+def test_a_wrong_gradient_is_refused(library, factor, monkeypatch):
+    """Of each parameter but b_K, on which nothing depends."""
+    reference, right = losses(partial(variants.readable, dtype=np.float64)), fast_step.loss_and_gradients
+    build = partial(variants.fast, library)
+    race.check("right", losses(build), reference)
+    for path in optree.tree_paths(variants.problem(TINY)[0]):
+
+        def wrong(*args, path=path, **kwargs):
+            loss, grads = right(*args, **kwargs)
+            gradient = grads
+            for step in path:
+                gradient = gradient[step]
+            gradient *= factor
+            return loss, grads
+
+        monkeypatch.setattr(fast_step, "loss_and_gradients", wrong)
+        if path[-1] == "b_K":
+            race.check("b_K", losses(build), reference)
+        else:
+            with pytest.raises(race.WrongLossError, match="W_Q: expected the losses"):
+                race.check("W_Q", losses(build), reference)
+
+
+def halved(size, workers, device):
+    """A variant that takes steps of half the length."""
+    step = variants.readable(size, workers, device)
+    optim.adamw = partial(lambda f, p, g, s, rate, **kwargs: f(p, g, s, rate / 2, **kwargs), optim.adamw)
+    return step
+
+
+def test_a_variant_that_computes_something_else_is_not_timed(processes, monkeypatch):
+    monkeypatch.setitem(VARIANTS, "halved", Variant(halved, "numpy", (ALONE,)))
+    monkeypatch.setattr(processes, "rounds", lambda *args: pytest.fail("timed"))
+    with pytest.raises(race.WrongLossError, match="halved, 1 × 1: expected the losses"):
+        race.race(processes, TINY, "cpu", ["halved"], 1, 0, 1)
+
+
+def modules(size, workers, device):
+    """Not a variant: a step whose loss says whether torch is there."""
+    return variants.Step(lambda: float("torch" in sys.modules))
+
+
+def test_a_process_of_numpy_has_no_torch(processes, monkeypatch):
+    monkeypatch.setitem(VARIANTS, "modules", Variant(modules, "numpy", (ALONE,)))
+    assert set(processes.prepare(("modules", ALONE), TINY, "cpu")) == {0.0}
+
+
+def test_without_a_compiler_the_compiled_variant_is_absent(processes, monkeypatch, tmp_path):
+    monkeypatch.setenv("CXX", str(tmp_path / "none"))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    ready, absent = processes.prepare_checked([("PyTorch, compiled", ALONE)], TINY, "cpu")
+    assert ready == [] and "compiler" in absent["PyTorch, compiled"]
+
+
+def test_a_loss_that_is_no_number_ends_the_race(processes, monkeypatch):
+    monkeypatch.setitem(VARIANTS, "lost", Variant(lost, "numpy", (ALONE,)))
+    processes.prepare(("lost", ALONE), TINY, "cpu")
+    with pytest.raises(FloatingPointError, match="loss: expected a finite number, got nan"):
+        processes.rounds([("lost", ALONE)], 1)
+
+
+def lost(size, workers, device):
+    return variants.Step(lambda: float("nan"))
+
+
+def test_extra_memory_is_what_a_step_takes(processes, monkeypatch):
+    monkeypatch.setitem(VARIANTS, "hungry", Variant(hungry, "numpy", (ALONE,)))
+    processes.prepare(("hungry", ALONE), TINY, "cpu")
+    extra = processes.ask(("hungry", ALONE), race.worker.extra_memory, "cpu")
+    assert extra is None or extra == pytest.approx(MEBIBYTES * 2**20, rel=0.05)
+
+
+MEBIBYTES = 64
+
+
+def hungry(size, workers, device):
+    """64 MiB for each step, beside 32 that it always holds."""
+    held = np.ones(MEBIBYTES // 2 * 2**17)
+    return variants.Step(lambda: float(np.ones(MEBIBYTES * 2**17)[0] + held[0]))
+
+
+def test_the_clocks_of_one_size_do_not_stop_those_of_the_next(processes):
+    key = (f"stages of {FUSED}", ALONE)
+    for size in (TINY, TINY._replace(T=8)):
+        processes.prepare(key, size, "cpu")
+        seconds, parts = processes.ask(key, race.worker.take)
+        assert set(parts) == {*STAGES, "the rest"} and min(parts.values()) > 0
+        assert sum(parts.values()) == pytest.approx(seconds, rel=0.1)
+
+
+def test_the_processes_end_with_the_program(tmp_path):
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--folder", tmp_path]
+    with open(tmp_path / "progress", "wb") as progress:
+        run = subprocess.Popen(command, cwd=ROOT, stdout=progress, stderr=progress, start_new_session=True)
+    while run.poll() is None and "checking" not in (tmp_path / "progress").read_text():
+        time.sleep(0.1)
+    run.terminate()
+    assert run.wait(60) == 1
+    with pytest.raises(ProcessLookupError):
+        for _ in range(50):
+            os.killpg(run.pid, 0)  # signal 0 only asks whether somebody is there
+            time.sleep(0.1)
+
+
+def test_every_stage_is_a_function():
+    spaces = vars(fast_step) | vars(kernels) | vars(update)
+    assert [name for functions in STAGES.values() for name in functions if name not in spaces] == []
+
+
+def test_a_bar_is_met_or_not():
+    def rows(numpy, memory):
+        return {
+            FUSED: {"median": 1.0, "ratio": numpy, "memory": memory},
+            EAGER: {"median": 1.0, "ratio": 1.0, "memory": 100},
+        }
+
+    def met(numpy, memory):
+        settings = [{"variant": EAGER, "memory": 100}, {"variant": EAGER, "memory": 120}]
+        sizes = {"S": {"variants": rows(numpy, memory), "settings": settings}}
+        return [got for *_, got in report.met({"sizes": sizes})]
+
+    assert met(1.2, 70) == [True, True]
+    assert met(1.0, 90) == [False, False]  # 90 is below 0.8 · 120, but not below 0.8 · 100
+    assert met(1.0, None) == [False]
+
+
+def test_a_power_is_found_again():
+    sizes = np.array([64, 128, 512])
+    assert report.exponent(sizes, 3e-4 * sizes**1.5) == pytest.approx(1.5)
+
+
+def test_the_table_holds_every_row(folder, record):
+    text = (folder / "speed.md").read_text()
+    assert text == report.markdown(record)
+    for name, row in record["sizes"]["tiny"]["variants"].items():
+        assert f"| {name} | {row['setting']} | {1e3 * row['median']:.1f} |" in text
+
+
+def test_the_recorded_table_is_made_from_the_record():
+    recorded = ROOT / "benchmarks" / "results" / "speed.json"
+    text = recorded.with_suffix(".md").read_text(encoding="utf-8")
+    assert text == report.markdown(speed.read(recorded))
+
+
+def test_figures_draw_the_record(record):
+    names = list(record["sizes"]["tiny"]["variants"])
+    ax = speed.race(record).axes[0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == names
+    ratios = [row["ratio"] for row in record["sizes"]["tiny"]["variants"].values()]
+    assert [line.get_xdata()[0] for line in ax.lines[2::2]] == ratios
+    for name, row in record["sizes"]["tiny"]["stages"].items():
+        bars = speed.stages(record, name).axes[0].patches
+        products = sum(record["sizes"]["tiny"]["limits"][row["limit"]]["parts"].values())
+        assert bars[0].get_width() == pytest.approx(products / sum(row["parts"].values()))
+    assert len(speed.growth(record).axes) == 2
+
+
+def test_a_file_that_is_no_record_is_refused(tmp_path):
+    file = tmp_path / "speed.json"
+    with pytest.raises(FileNotFoundError, match="path: expected a record of `make bench`"):
+        speed.read(file)
+    for text in ("{", "[]", json.dumps({"machine": {}})):
+        file.write_text(text)
+        with pytest.raises(ValueError, match="path: expected a record of `make bench`"):
+            speed.read(file)

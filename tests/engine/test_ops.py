@@ -1,0 +1,549 @@
+"""Every operation, on every algebra, against every witness, and against PyTorch's own layers."""
+
+import subprocess
+import sys
+
+import array_api_strict
+import numpy as np
+import optree
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handgrad import check, ops
+from handgrad.ops.table import NUMERIC_SIZES, OPS
+
+SAME = 1e-12  # relative, float64: rounding of sums of at most a few hundred terms
+
+
+def draw(name, seed=0, sizes=NUMERIC_SIZES):
+    rng = np.random.default_rng(seed)
+    inputs, options = OPS[name].draw(sizes, rng)
+    return inputs, options, rng
+
+
+def run(op, inputs, options, dy):
+    """The output, and the gradients as leaves."""
+    y, cache = op.forward(**inputs, **options)
+    return y, optree.tree_leaves(op.backward(dy, cache))
+
+
+def close(got, want, tolerance=SAME, scale=None):
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.shape == want.shape
+    scale = np.abs(want).max() if scale is None else scale
+    assert np.abs(got - want).max() <= tolerance * scale
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_proof(name):
+    entries = sum(
+        np.prod(shape, dtype=int)
+        for shape in optree.tree_leaves(
+            OPS[name].shapes(OPS[name].sizes), is_leaf=lambda s: isinstance(s, tuple)
+        )
+    )
+    assert check.prove(OPS[name]) == entries
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", OPS)
+def test_differences(name, seed):
+    check.differences(OPS[name], np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_fifty_digits(name):
+    check.differences(OPS[name], np.random.default_rng(0), digits=50)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", OPS)
+def test_autograd(name, device):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("this machine has no GPU")
+    check.autograd(OPS[name], np.random.default_rng(0), device=device)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_the_same_on_the_strict_array_standard(name):
+    inputs, options, rng = draw(name)
+    y, cache = OPS[name].forward(**inputs, **options)
+    dy = rng.standard_normal(np.shape(y) or None)
+    _, gradients = run(OPS[name], inputs, options, dy)
+    strict = array_api_strict.asarray
+    strict_options = {k: strict(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+    strict_y, strict_gradients = run(
+        OPS[name], optree.tree_map(strict, inputs), strict_options, strict(dy) if np.ndim(dy) else dy
+    )
+    close(strict_y, y)
+    for got, want in zip(strict_gradients, gradients, strict=True):
+        # gradients that are 0 by symmetry are rounding noise, at the scale of their neighbours
+        close(got, want, scale=max(np.abs(g).max() for g in gradients))
+
+
+def precisions(op, library, dtype, **changes):
+    """The floating types of the output, of the gradients, and of all that the cache holds."""
+    inputs, options, rng = draw(op)
+    options |= changes
+    wanted = getattr(torch, dtype) if library == "torch" else np.dtype(dtype)
+    convert = (
+        (lambda x: torch.tensor(x, dtype=wanted)) if library == "torch" else (lambda x: x.astype(wanted))
+    )
+    options = {
+        k: torch.tensor(v) if library == "torch" and isinstance(v, np.ndarray) else v
+        for k, v in options.items()
+    }
+    inputs = optree.tree_map(convert, inputs)
+    y, cache = OPS[op].forward(**inputs, **options)
+    dy = convert(np.asarray(rng.standard_normal(tuple(y.shape))))
+    leaves = optree.tree_leaves((y, cache, OPS[op].backward(dy, cache)))
+    types = {str(leaf.dtype).removeprefix("torch.") for leaf in leaves if hasattr(leaf, "dtype")}
+    return {dtype for dtype in types if "float" in dtype}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("name", OPS)
+def test_the_precision_is_kept(name, library, dtype):
+    assert precisions(name, library, dtype) == {dtype}
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_a_leak_of_float64_is_seen(name):
+    """NumPy's float64, where Python's float is meant, turns float32 arrays into float64."""
+    assert precisions(name, "numpy", "float32", eps=np.float64(0.1)) == {"float32", "float64"}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_nothing_is_changed_in_place(name):
+    inputs, options, rng = draw(name)
+    before = optree.tree_map(np.copy, inputs)
+    y, cache = OPS[name].forward(**inputs, **options)
+    dy = np.asarray(rng.standard_normal(np.shape(y)))
+    dy_before = dy.copy()
+    OPS[name].backward(dy, cache)
+    optree.tree_map(np.testing.assert_array_equal, inputs, before)
+    np.testing.assert_array_equal(dy, dy_before)
+
+
+def test_numpy_and_sympy_paths_need_no_torch():
+    program = (
+        "import sys\n"
+        "class NoTorch:\n"  # as if it were not installed
+        "    def find_spec(name, path=None, target=None):\n"
+        "        if name.partition('.')[0] == 'torch': raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, NoTorch)\n"
+        "import numpy as np, handgrad\n"
+        "from handgrad import check\n"
+        "from handgrad.ops.table import OPS\n"
+        "for op in OPS.values(): check.differences(op, np.random.default_rng(0))\n"
+        "check.prove(OPS['softmax'])\n"
+        "check.differences(OPS['attention'], np.random.default_rng(0), digits=50)\n"
+        "import handgrad.model, handgrad.optim, handgrad.train, handgrad.data, handgrad.decode\n"
+        "import handgrad.accounting, handgrad.sums, handgrad.course.judge, handgrad.course.ledger\n"
+        "try: import torch\n"
+        "except ModuleNotFoundError: print('no torch')\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "no torch", done.stderr
+
+
+# PyTorch's own layers
+
+
+def torch_gradients(function, inputs, dy):
+    """torch's output and gradients for a dictionary of NumPy arrays."""
+    tensors = {name: torch.tensor(x, requires_grad=True) for name, x in inputs.items()}
+    y = function(*tensors.values())
+    gradients = torch.autograd.grad(y, tuple(tensors.values()), torch.tensor(dy))
+    return y.detach(), dict(zip(tensors, gradients, strict=True))
+
+
+def agree(forward, backward, function, inputs, rng, scale=None, **options):
+    """Our pair and torch's layer: the same output and the same gradients."""
+    y, cache = forward(**inputs, **options)
+    dy = np.asarray(rng.standard_normal(np.shape(y)))
+    want_y, want = torch_gradients(function, inputs, dy)
+    close(y, want_y)
+    gradients = backward(dy, cache)
+    gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+    for got, wanted in zip(gradients, want.values(), strict=True):
+        close(got, wanted, scale=scale)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def test_linear_is_torchs(rng):
+    x, W, b = rng.standard_normal((2, 3, 4)), rng.standard_normal((4, 5)), rng.standard_normal(5)
+    agree(ops.linear, ops.linear_backward, lambda x, W, b: F.linear(x, W.T, b), dict(x=x, W=W, b=b), rng)
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("relu", F.relu),
+        ("gelu", F.gelu),
+        ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh")),
+        ("silu", F.silu),
+        ("softmax", lambda x: F.softmax(x, dim=-1)),
+    ],
+)
+def test_activations_are_torchs(name, function, rng):
+    x = 3 * rng.standard_normal((2, 4, 5))
+    if name == "relu":
+        x[0, 0, 0] = 0.0  # at the kink torch chooses 0 too
+    op = OPS[name]
+    agree(lambda x: op.forward(x), op.backward, function, dict(x=x), rng)
+
+
+def test_layer_norm_is_torchs(rng):
+    inputs = dict(x=rng.standard_normal((2, 4, 5)), gamma=rng.standard_normal(5), beta=rng.standard_normal(5))
+    agree(
+        ops.layer_norm,
+        ops.layer_norm_backward,
+        lambda x, gamma, beta: F.layer_norm(x, (5,), gamma, beta, 1e-3),
+        inputs,
+        rng,
+        eps=1e-3,
+    )
+
+
+def test_rms_norm_is_torchs(rng):
+    inputs = dict(x=rng.standard_normal((2, 4, 5)), gamma=rng.standard_normal(5))
+    agree(
+        ops.rms_norm,
+        ops.rms_norm_backward,
+        lambda x, gamma: F.rms_norm(x, (5,), gamma, 1e-3),
+        inputs,
+        rng,
+        eps=1e-3,
+    )
+
+
+def test_embedding_is_torchs(rng):
+    tokens = np.array([[1, 1, 0], [6, 1, 6]])
+    agree(
+        lambda E: ops.embedding(tokens, E),
+        ops.embedding_backward,
+        lambda E: F.embedding(torch.tensor(tokens), E),
+        dict(E=rng.standard_normal((7, 4))),
+        rng,
+    )
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_cross_entropy_is_torchs(smoothing, ignored, rng):
+    targets = rng.integers(0, 7, (3, 4))
+    if ignored:
+        targets[0, 2:] = -100
+        targets[2, 0] = -100
+    agree(
+        lambda z: ops.cross_entropy(z, targets, label_smoothing=smoothing),
+        ops.cross_entropy_backward,
+        lambda z: F.cross_entropy(
+            z.reshape(-1, 7), torch.tensor(targets).reshape(-1), label_smoothing=smoothing
+        ),
+        dict(z=4 * rng.standard_normal((3, 4, 7))),
+        rng,
+    )
+
+
+def test_dropout_is_torchs_with_its_own_mask(rng):
+    x = rng.standard_normal((4, 5)) + 10.0  # no zero but those that dropout makes
+    torch_x = torch.tensor(x, requires_grad=True)
+    torch_y = torch.nn.Dropout(0.3)(torch_x)
+    keep = (torch_y != 0).numpy()
+    assert 0 < keep.sum() < keep.size
+    y, cache = ops.dropout(x, keep, 0.3)
+    dy = rng.standard_normal(x.shape)
+    close(y, torch_y.detach())
+    close(ops.dropout_backward(dy, cache), torch.autograd.grad(torch_y, torch_x, torch.tensor(dy))[0])
+
+
+@pytest.mark.parametrize("masked", ["nothing", "causal", "random"])
+def test_attention_is_torchs(masked, rng):
+    T = S = 6
+    S = T if masked == "causal" else 4
+    inputs = dict(
+        q=rng.standard_normal((2, 3, T, 5)),
+        k=rng.standard_normal((2, 3, S, 5)),
+        v=rng.standard_normal((2, 3, S, 7)),
+    )
+    mask = {
+        "nothing": None,
+        "causal": ops.causal_mask(T),
+        "random": (rng.random((2, 1, T, S)) < 0.5) | (np.arange(S) == 0),  # each query sees something
+    }[masked]
+    agree(
+        ops.attention,
+        ops.attention_backward,
+        lambda q, k, v: F.scaled_dot_product_attention(
+            q, k, v, attn_mask=None if mask is None else torch.tensor(mask)
+        ),
+        inputs,
+        rng,
+        mask=mask,
+    )
+
+
+@pytest.mark.parametrize("cross", [False, True])
+def test_multi_head_is_torchs(cross, rng):
+    D, H, B, T = 8, 2, 3, 5
+    S = 4 if cross else T
+    layer = torch.nn.MultiheadAttention(D, H, batch_first=True, dtype=torch.float64)
+    with torch.no_grad():
+        layer.in_proj_bias.copy_(torch.tensor(rng.standard_normal(3 * D)))
+        layer.out_proj.bias.copy_(torch.tensor(rng.standard_normal(D)))
+    W_Q, W_K, W_V = (w.T.detach().numpy() for w in layer.in_proj_weight.chunk(3))
+    b_Q, b_K, b_V = (b.detach().numpy() for b in layer.in_proj_bias.chunk(3))
+    params = dict(W_Q=W_Q, W_K=W_K, W_V=W_V, b_Q=b_Q, b_K=b_K, b_V=b_V)
+    params |= dict(W_O=layer.out_proj.weight.T.detach().numpy(), b_O=layer.out_proj.bias.detach().numpy())
+    x = rng.standard_normal((B, T, D))
+    memory = rng.standard_normal((B, S, D)) if cross else x
+    lengths = np.array([S, S - 1, S - 2])
+    padding = np.arange(S)[None, :] < lengths[:, None]  # (B, S)
+    mask = padding[:, None, None, :] if cross else padding[:, None, None, :] & ops.causal_mask(T)
+    y, cache = ops.multi_head(x, memory, params, H, mask=mask)
+    dy = rng.standard_normal(y.shape)
+    dx, dmemory, dparams = ops.multi_head_backward(dy, cache)
+
+    torch_x = torch.tensor(x, requires_grad=True)
+    torch_memory = torch.tensor(memory, requires_grad=True) if cross else torch_x
+    want, weights = layer(
+        torch_x,
+        torch_memory,
+        torch_memory,
+        key_padding_mask=~torch.tensor(padding),
+        attn_mask=None if cross else ~torch.tensor(ops.causal_mask(T)),
+        average_attn_weights=False,
+    )
+    want.backward(torch.tensor(dy))
+    close(y, want.detach())
+    close(cache["attended"]["a"], weights.detach())
+    close(dx if cross else dx + dmemory, torch_x.grad)
+    if cross:
+        close(dmemory, torch_memory.grad)
+    wanted_W = [w.T for w in layer.in_proj_weight.grad.chunk(3)]
+    for name, wanted in zip(["W_Q", "W_K", "W_V"], wanted_W, strict=True):
+        close(dparams[name], wanted)
+    largest = float(layer.in_proj_bias.grad.abs().max())
+    for name, wanted in zip(["b_Q", "b_K", "b_V"], layer.in_proj_bias.grad.chunk(3), strict=True):
+        close(dparams[name], wanted, scale=largest)
+    close(dparams["W_O"], layer.out_proj.weight.grad.T)
+    close(dparams["b_O"], layer.out_proj.bias.grad)
+
+
+def test_grouped_queries_are_torchs(rng):
+    q, k, v = (rng.standard_normal((2, h, 5, 4)) for h in (6, 2, 2))
+
+    def ours(q, k, v):
+        (k, copied), (v, _) = ops.repeat_heads(k, 3), ops.repeat_heads(v, 3)
+        y, cache = ops.attention(q, k, v)
+        return y, (cache, copied)
+
+    def ours_backward(dy, cache):
+        dq, dk, dv = ops.attention_backward(dy, cache[0])
+        return dq, ops.repeat_heads_backward(dk, cache[1]), ops.repeat_heads_backward(dv, cache[1])
+
+    agree(
+        ours,
+        ours_backward,
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+        dict(q=q, k=k, v=v),
+        rng,
+    )
+
+
+# The edges: sizes of one, masks of every kind, huge scores, constant rows
+
+lengths = st.integers(1, 4)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    name=st.sampled_from(sorted(OPS)),
+    sizes=st.fixed_dictionaries(
+        {letter: lengths for letter in "BTSDEFHJG"} | {"V": st.integers(1, 6), "K": st.sampled_from([2, 4])}
+    ),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_all_sizes(name, sizes, seed):
+    """Central differences at random sizes, axes of length one among them."""
+    sizes = sizes | {"M": sizes["T"] + seed % 2}
+    if name == "cross_entropy":
+        sizes = sizes | {"T": max(sizes["T"], 2)}  # one target is ignored; one must remain
+    rng = np.random.default_rng(seed)
+    inputs, options = OPS[name].draw(sizes, rng)
+    if name in ("layer_norm", "rms_norm"):
+        # at D = 1, and in a row that happens to be nearly constant, curvature is 1/ε: take a larger ε
+        options = options | {"eps": 0.5}
+    check.differences(OPS[name], rng, inputs, options, tolerance=1e-6)
+    check.autograd(OPS[name], rng, inputs, options)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(T=lengths, S=lengths, density=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
+def test_attention_under_any_mask(T, S, density, seed):
+    rng = np.random.default_rng(seed)
+    mask = rng.random((T, S)) < density
+    inputs = {n: rng.standard_normal((2, length, 3)) for n, length in [("q", T), ("k", S), ("v", S)]}
+    op = OPS["attention"]
+    check.differences(op, rng, inputs, {"mask": mask})
+    y, cache = op.forward(**inputs, mask=mask)
+    dq, dk, dv = op.backward(rng.standard_normal(y.shape), cache)
+    blind, unseen = ~mask.any(axis=1), ~mask.any(axis=0)
+    assert (y[:, blind] == 0).all() and (dq[:, blind] == 0).all()
+    assert (dk[:, unseen] == 0).all() and (dv[:, unseen] == 0).all()
+    np.testing.assert_allclose(cache["a"].sum(-1), np.broadcast_to(~blind, (2, T)), rtol=1e-14)
+    assert (cache["a"][:, ~mask] == 0).all()
+
+
+def test_one_token_that_sees_only_itself_returns_its_value(rng):
+    q, k, v = (rng.standard_normal((2, 1, 3)) for _ in range(3))
+    y, cache = ops.attention(q, k, v, mask=ops.causal_mask(1))
+    np.testing.assert_array_equal(y, v)
+    dq, dk, dv = ops.attention_backward(dy := rng.standard_normal(y.shape), cache)
+    np.testing.assert_array_equal(dv, dy)
+    assert (dq == 0).all() and (dk == 0).all()
+
+
+@pytest.mark.parametrize("size", [1e4, -1e4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_huge_scores_neither_overflow_nor_lose_the_row(size, dtype):
+    s = np.array([[size, 0.0, 1.0], [size, size, -size], [-size, -size, -size]], dtype)
+    a, cache = ops.softmax(s)
+    assert np.isfinite(a).all()
+    np.testing.assert_allclose(a.sum(-1), 1, rtol=1e-6)
+    np.testing.assert_allclose(a[2], 1 / 3, rtol=1e-6)
+    assert np.isfinite(ops.softmax_backward(s, cache)).all()
+    targets = np.array([0, 1, 2])
+    loss, cache = ops.cross_entropy(s, targets)
+    assert np.isfinite(loss)
+    assert np.isfinite(ops.cross_entropy_backward(1.0, cache)).all()
+    q = np.full((2, 3), 100.0, dtype)
+    y, cache = ops.attention(q, size / 100 * q, q, scale=1.0)
+    assert np.isfinite(y).all()
+    assert all(np.isfinite(g).all() for g in ops.attention_backward(q, cache))
+
+
+def test_a_constant_row_in_layer_norm_gives_beta_and_a_finite_gradient(rng):
+    x = np.full((1, 2, 5), 3.7)
+    gamma, beta = rng.standard_normal(5), rng.standard_normal(5)
+    y, cache = ops.layer_norm(x, gamma, beta)
+    np.testing.assert_allclose(y, np.broadcast_to(beta, y.shape), atol=1e-9)
+    dy = rng.standard_normal(y.shape)
+    dx, _, _ = ops.layer_norm_backward(dy, cache)
+    # x̂ = 0: only the direct path and that through the mean remain, divided by √ε
+    g = gamma * dy
+    close(dx, (g - g.mean(-1, keepdims=True)) / np.sqrt(1e-5), tolerance=1e-9)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (
+            lambda: ops.embedding(np.array([[0, 7]]), np.ones((7, 2))),
+            ValueError,
+            "tokens: expected ids from 0 to V - 1 = 6, got ids from 0 to 7",
+        ),
+        (lambda: ops.embedding(np.array([-1]), np.ones((7, 2))), ValueError, "tokens: .* from -1 to -1"),
+        (
+            lambda: ops.embedding(np.array([0.5]), np.ones((7, 2))),
+            TypeError,
+            "tokens: expected integers, got float64",
+        ),
+        (
+            lambda: ops.embedding(np.zeros((0, 3), int), np.ones((7, 2))),
+            ValueError,
+            "tokens: expected at least one token",
+        ),
+        (
+            lambda: ops.linear(np.ones((2, 3)), np.ones((4, 5))),
+            ValueError,
+            r"x: expected last axis 4 .* got shape \(2, 3\)",
+        ),
+        (
+            lambda: ops.attention(np.ones((2, 3)), np.ones((2, 4)), np.ones((2, 3))),
+            ValueError,
+            "k: expected width 3",
+        ),
+        (
+            lambda: ops.attention(np.ones((2, 3)), np.ones((2, 3)), np.ones((4, 3))),
+            ValueError,
+            "v: expected 2 positions",
+        ),
+        (
+            lambda: ops.attention(*[np.ones((2, 3))] * 3, mask=np.ones((3, 2), bool)),
+            ValueError,
+            r"mask: .* \(2, 2\), got \(3, 2\)",
+        ),
+        (
+            lambda: ops.attention(*[np.ones((2, 3))] * 3, mask=np.ones((2, 2))),
+            TypeError,
+            "mask: expected Booleans, got float64",
+        ),
+        (
+            lambda: ops.split_heads(np.ones((1, 2, 6)), 4),
+            ValueError,
+            "H: expected a divisor of the width 6, got 4",
+        ),
+        (
+            lambda: ops.multi_head(
+                *[np.ones((1, 2, 6))] * 2, {n: np.ones((6, 6)) for n in ["W_Q", "W_K", "W_V", "W_O"]}, 4
+            ),
+            ValueError,
+            "H: expected",
+        ),
+        (
+            lambda: ops.add_positions(np.ones((1, 4, 2)), np.ones((3, 2))),
+            ValueError,
+            "x: expected at most 3 positions",
+        ),
+        (lambda: ops.sinusoidal(3, 5), ValueError, "width: expected an even number"),
+        (
+            lambda: ops.rotary(np.ones((2, 3, 4)), np.ones((3, 4))),
+            ValueError,
+            r"angles: expected shape \(3, 2\)",
+        ),
+        (
+            lambda: ops.dropout(np.ones(3), np.ones(2, bool), 0.1),
+            ValueError,
+            r"keep: expected the shape of x \(3,\)",
+        ),
+        (lambda: ops.dropout(np.ones(3), np.ones(3, bool), 1.0), ValueError, "p: expected a probability"),
+        (lambda: ops.feed_forward(np.ones((1, 2)), {}, "tanh"), ValueError, "activation: expected one of"),
+        (
+            lambda: ops.cross_entropy(np.ones((2, 3)), np.array([0, 3])),
+            ValueError,
+            "targets: expected ids from 0 to V - 1 = 2",
+        ),
+        (
+            lambda: ops.cross_entropy(np.ones((2, 3)), np.array([-100, -100])),
+            ValueError,
+            "targets: .* all are -100",
+        ),
+        (
+            lambda: ops.cross_entropy(np.ones((2, 3)), np.array([0])),
+            ValueError,
+            r"targets: expected shape \(2,\), got \(1,\)",
+        ),
+        (
+            lambda: ops.cross_entropy(np.ones((2, 3)), np.array([0, 1]), label_smoothing=1.5),
+            ValueError,
+            "label_smoothing: expected",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, error, said):
+    with pytest.raises(error, match=said):
+        call()

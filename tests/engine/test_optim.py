@@ -1,0 +1,313 @@
+"""The optimisers, beside torch.optim step for step, and the schedules beside their closed forms."""
+
+import math
+
+import numpy as np
+import optree
+import pytest
+
+from handgrad import optim
+from handgrad.fast import Workspace, update
+
+STEPS = 120
+TOLERANCE = 1e-12  # float64, 120 steps whose rounding errors (1e-16 each) add up
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(15)
+
+
+def tree(rng, dtype=np.float64):
+    """Parameters, or gradients, of mixed shapes in nested dicts and lists."""
+    shapes = {"E": (5, 3), "layers": [{"W": (3, 4), "b": (4,)}, {"W": (4, 2), "b": (2,)}], "gain": ()}
+    is_shape = lambda x: isinstance(x, tuple)  # noqa: E731
+    return optree.tree_map(
+        lambda shape: np.asarray(rng.normal(size=shape), dtype=dtype)[()], shapes, is_leaf=is_shape
+    )
+
+
+def gradients(rng, params):
+    """Gradients of very different sizes: of a steep and a flat quadratic, with noise and some exact zeros."""
+
+    def gradient(p):
+        p = np.asarray(p)
+        return (3 * p + rng.normal(size=p.shape)) * 10 ** rng.uniform(-6, 2) * (rng.random(p.shape) < 0.9)
+
+    return optree.tree_map(gradient, params)
+
+
+def worst(ours, theirs):
+    """The largest difference relative to the size of the parameter array."""
+    return max(
+        float(np.max(np.abs(a - b.detach().numpy())) / np.max(np.abs(a)))
+        for a, b in zip(optree.tree_leaves(ours), theirs, strict=True)
+    )
+
+
+def beside_torch(rng, make, init, step):
+    """Run STEPS steps here and in torch from one start, on the same gradients; return the worst error."""
+    torch = pytest.importorskip("torch")
+    params = tree(rng)
+    theirs = [torch.tensor(p, requires_grad=True) for p in optree.tree_leaves(params)]
+    optimizer, state, error = make(torch, theirs), init(params), 0.0
+    for t in range(1, STEPS + 1):
+        rate = 0.05 * math.cos(t / 40) ** 2  # a schedule: the rate changes at each step
+        grads = gradients(rng, params)
+        for p, g in zip(theirs, optree.tree_leaves(grads), strict=True):
+            p.grad = torch.tensor(g)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.step()
+        params, state = step(params, grads, state, rate)
+        error = max(error, worst(params, theirs))
+    assert state["step"] == STEPS
+    return error
+
+
+def in_place(library, **options):
+    """`adamw_in_place` with the signature of `adamw`, by way of vectors of one library."""
+
+    def step(params, grads, state, rate):
+        torch = pytest.importorskip("torch")
+        to = torch.from_numpy if library == "torch" else np.copy
+        (p, new), (g, _) = update.flatten(params), update.flatten(grads)
+        (m, first), (v, second) = update.flatten(state["m"]), update.flatten(state["v"])
+        vectors = {"step": state["step"], "m": to(m), "v": to(v)}
+        ours = to(p)
+        update.adamw_in_place(ours, to(g), vectors, rate, **options)
+        p[...], m[...], v[...] = (np.asarray(vector) for vector in (ours, vectors["m"], vectors["v"]))
+        return new, {"step": vectors["step"], "m": first, "v": second}
+
+    return step
+
+
+CASES = {
+    "sgd": (lambda torch, p: torch.optim.SGD(p, lr=1.0), optim.sgd_init, optim.sgd),
+    "momentum": (
+        lambda torch, p: torch.optim.SGD(p, lr=1.0, momentum=0.8),
+        optim.momentum_init,
+        lambda *a: optim.momentum(*a, beta=0.8),
+    ),
+    "adam": (lambda torch, p: torch.optim.Adam(p), optim.adam_init, optim.adam),
+    "adam of Vaswani": (
+        lambda torch, p: torch.optim.Adam(p, betas=(0.9, 0.98), eps=1e-9),
+        optim.adam_init,
+        lambda *a: optim.adam(*a, beta_2=0.98, eps=1e-9),
+    ),
+    "adamw": (lambda torch, p: torch.optim.AdamW(p), optim.adamw_init, optim.adamw),
+    "adamw, strong decay": (
+        lambda torch, p: torch.optim.AdamW(p, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.3),
+        optim.adamw_init,
+        lambda *a: optim.adamw(*a, beta_1=0.8, beta_2=0.95, eps=1e-6, weight_decay=0.3),
+    ),
+    **{
+        f"adamw in place, {library}": (
+            lambda torch, p: torch.optim.AdamW(p, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.3),
+            optim.adamw_init,
+            in_place(library, beta_1=0.8, beta_2=0.95, eps=1e-6, weight_decay=0.3),
+        )
+        for library in ("numpy", "torch")
+    },
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_step_is_that_of_torch(name, rng):
+    assert beside_torch(rng, *CASES[name]) <= TOLERANCE
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("max_norm", [None, 0.5, 1e9])
+def test_in_place_with_blocks_workers_and_clipping(rng, monkeypatch, workers, max_norm):
+    """Equal to the two pure functions, when blocks and shares do not divide the vector."""
+    monkeypatch.setattr(update, "BLOCK", 4)
+    monkeypatch.setattr(update, "SHARE", 1)
+    params, state, workspace = tree(rng), optim.adamw_init(tree(rng)), Workspace(workers)
+    p, views = update.flatten(params)
+    in_place_state = {"step": 0, "m": 0 * p, "v": 0 * p}
+    for _ in range(5):
+        grads = gradients(rng, params)
+        g, _ = update.flatten(grads)
+        norm = None
+        if max_norm is not None:
+            grads, norm = optim.clip_by_global_norm(grads, max_norm)
+        got = update.adamw_in_place(p, g, in_place_state, 0.1, max_norm=max_norm, workspace=workspace)
+        assert (got is None) == (norm is None) and (norm is None or abs(got - norm) <= TOLERANCE * norm)
+        params, state = optim.adamw(params, grads, state, 0.1)
+    for ours, theirs in zip(optree.tree_leaves(views), optree.tree_leaves(params), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+    assert in_place_state["step"] == 5
+
+
+def test_in_place_nothing_changes_if_the_gradient_is_not_finite(rng):
+    p, g = rng.normal(size=7), np.full(7, np.inf)
+    state, before = {"step": 0, "m": np.zeros(7), "v": np.zeros(7)}, p.copy()
+    with pytest.raises(FloatingPointError, match="grads"):
+        update.adamw_in_place(p, g, state, 0.1, max_norm=1.0)
+    assert np.array_equal(p, before) and state["step"] == 0 and not state["m"].any() and not state["v"].any()
+    with pytest.raises(ValueError, match=r"g: expected a vector like p, of shape \(7,\), got \(6,\)"):
+        update.adamw_in_place(p, g[1:], state, 0.1)
+    with pytest.raises(ValueError, match=r"m: expected a vector like p, of shape \(7,\), got \(6,\)"):
+        update.adamw_in_place(p, g, state | {"m": np.zeros(6)}, 0.1)
+    with pytest.raises(ValueError, match="rate: expected a number"):
+        update.adamw_in_place(p, g, state, -0.1)
+    assert np.array_equal(p, before)
+
+
+def test_flatten_makes_views_of_one_vector(rng):
+    params = tree(rng)
+    vector, views = update.flatten(params)
+    assert optree.tree_all(optree.tree_map(np.array_equal, params, views))
+    assert all(np.shares_memory(vector, leaf) for leaf in optree.tree_leaves(views))
+    assert not any(np.shares_memory(vector, np.asarray(leaf)) for leaf in optree.tree_leaves(params))
+    assert vector.size == sum(np.size(leaf) for leaf in optree.tree_leaves(params))
+    with pytest.raises(ValueError, match=r"tree: expected arrays of one type, got \['float32', 'float64'\]"):
+        update.flatten({"a": np.zeros(2), "b": np.zeros(2, np.float32)})
+
+
+WRONG = {
+    "no bias correction": lambda p, g, s, rate: optim.adam(p, g, {**s, "step": 10**6}, rate),
+    "eps ten times too large": lambda p, g, s, rate: optim.adam(p, g, s, rate, eps=1e-7),
+    "rate of the step before": lambda p, g, s, rate: optim.adam(p, g, s, 0.05),
+    "beta_2 for beta_1": lambda p, g, s, rate: optim.adam(p, g, s, rate, beta_1=0.999),
+    "moments never kept": lambda p, g, s, rate: optim.adam(p, g, optim.adam_init(p), rate),
+    "decay through the moments": lambda p, g, s, rate: optim.adam(
+        p, optree.tree_map(lambda p, g: g + 0.01 * p, p, g), s, rate
+    ),
+    "decay missing": optim.adam,
+    "sign": lambda p, g, s, rate: optim.adam(p, optree.tree_map(lambda g: -g, g), s, rate),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_comparison_refutes_wrong_optimisers(name, rng):
+    make = CASES["adamw" if name.startswith("decay") else "adam"][0]
+
+    def step(p, g, s, rate):
+        params, state = WRONG[name](p, g, s, rate)
+        return params, {**state, "step": s["step"] + 1}
+
+    assert beside_torch(rng, make, optim.adam_init, step) > 1e3 * TOLERANCE
+
+
+def test_adam_with_coupled_decay_differs_from_adamw(rng):
+    params, grads = tree(rng), tree(rng)
+    coupled = optree.tree_map(lambda p, g: g + 0.3 * p, params, grads)
+    one, _ = optim.adam(params, coupled, optim.adam_init(params), 0.1)
+    other, _ = optim.adamw(params, grads, optim.adamw_init(params), 0.1, weight_decay=0.3)
+    assert not np.allclose(one["E"], other["E"])
+
+
+@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adamw"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rate", [0.1, np.float64(0.1)])
+def test_precision_is_kept_and_nothing_is_changed_in_place(name, dtype, rate, rng):
+    params, grads = tree(rng, dtype), tree(rng, dtype)
+    before = optree.tree_map(np.copy, params)
+    state = getattr(optim, name + "_init")(params)
+    new, state = getattr(optim, name)(params, grads, state, rate)
+    new, state = getattr(optim, name)(new, grads, state, rate)
+    moments = [leaf for key, part in state.items() if key != "step" for leaf in optree.tree_leaves(part)]
+    assert {leaf.dtype for leaf in optree.tree_leaves(new) + moments} == {np.dtype(dtype)}
+    assert all(np.array_equal(a, b) for a, b in zip(*map(optree.tree_leaves, (params, before)), strict=True))
+    assert not np.array_equal(new["E"], params["E"])
+
+
+def test_adam_runs_on_symbols():
+    import sympy as sp
+
+    p, g, rate = sp.symbols("p g rate", positive=True)
+    params, grads = {"p": np.array([p], dtype=object)}, {"p": np.array([g], dtype=object)}
+    half, zero = sp.Rational(1, 2), sp.Integer(0)
+    new, _ = optim.adam(params, grads, optim.adam_init(params), 1, half, half, sp.Rational(1, 10**9))
+    # m̂ = g and v̂ = g² in the first step, whatever the betas are
+    assert sp.nsimplify(new["p"][0] - (p - g / (g + sp.Rational(1, 10**9))), rational=True).simplify() == zero
+
+
+def test_clipping_is_that_of_torch(rng):
+    torch = pytest.importorskip("torch")
+    for size in (1e-3, 1.0, 1e4):
+        grads = optree.tree_map(lambda g, size=size: size * g, tree(rng))
+        theirs = [torch.zeros_like(torch.tensor(g)) for g in optree.tree_leaves(grads)]
+        for p, g in zip(theirs, optree.tree_leaves(grads), strict=True):
+            p.grad = torch.tensor(g)
+        norm = torch.nn.utils.clip_grad_norm_(theirs, 0.7)
+        clipped, ours = optim.clip_by_global_norm(grads, 0.7)
+        assert abs(ours - float(norm)) <= TOLERANCE * ours
+        assert worst(clipped, [p.grad for p in theirs]) <= TOLERANCE
+        after = optim.clip_by_global_norm(clipped, 1e9)[1]
+        assert after <= 0.7 and (ours <= 0.7) == (after == ours)
+
+
+def test_clipping_refuses_what_is_not_finite(rng):
+    grads = tree(rng)
+    grads["E"][0, 0] = np.nan
+    with pytest.raises(FloatingPointError, match="grads"):
+        optim.clip_by_global_norm(grads, 1.0)
+    with pytest.raises(ValueError, match="max_norm"):
+        optim.clip_by_global_norm(tree(rng), 0.0)
+
+
+def test_clipping_of_zero_gradients_is_zero():
+    clipped, norm = optim.clip_by_global_norm({"W": np.zeros((2, 3), np.float32)}, 1.0)
+    assert norm == 0 and not clipped["W"].any() and clipped["W"].dtype == np.float32
+
+
+def test_clipping_keeps_the_precision():
+    grads = {"W": np.ones((2, 3), np.float32)}
+    for max_norm in (0.5, np.float64(0.5)):
+        assert optim.clip_by_global_norm(grads, max_norm)[0]["W"].dtype == np.float32
+
+
+def test_inverse_square_root_is_its_closed_form():
+    D, warmup = 512, 4000
+    rates = [optim.inverse_square_root(t, D, warmup) for t in range(1, 20_001)]
+    t = np.arange(1, 20_001)
+    closed = np.where(t < warmup, t / warmup, np.sqrt(warmup / t)) / math.sqrt(D * warmup)
+    np.testing.assert_allclose(rates, closed, rtol=1e-13)
+    assert np.argmax(rates) + 1 == warmup
+    assert round(max(rates), 7) == 6.988e-4  # the peak that Vaswani et al. (2017) train the base model with
+
+
+def test_cosine_is_that_of_torch():
+    torch = pytest.importorskip("torch")
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=150, eta_min=0.01)
+    for step in range(151):
+        assert abs(optim.cosine(step, 150, 0.3, floor=0.01) - schedule.get_last_lr()[0]) <= 1e-12 * 0.3
+        optimizer.step()
+        schedule.step()
+
+
+def test_cosine_with_warmup_is_its_closed_form():
+    rates = np.array([optim.cosine(step, 100, 2.0, warmup=20, floor=0.5) for step in range(101)])
+    np.testing.assert_allclose(rates[:21], np.linspace(0, 2, 21), rtol=1e-14)
+    s = np.linspace(0, 1, 81)
+    np.testing.assert_allclose(rates[20:], 0.5 + 1.5 * np.cos(np.pi * s / 2) ** 2, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda p, s: optim.sgd(p, p, {"step": 0}, -0.1), "rate"),
+        (lambda p, s: optim.sgd(p, p, {"step": 0}, math.nan), "rate"),
+        (lambda p, s: optim.momentum(p, p, {**s}, 0.1, beta=1.0), "beta"),
+        (lambda p, s: optim.adam(p, p, s, 0.1, beta_1=-0.1), "beta_1"),
+        (lambda p, s: optim.adam(p, p, s, 0.1, beta_2=1.0), "beta_2"),
+        (lambda p, s: optim.adam(p, p, s, 0.1, eps=0.0), "eps"),
+        (lambda p, s: optim.adamw(p, p, s, 0.1, weight_decay=-1.0), "weight_decay"),
+        (lambda p, s: optim.adam(p, {"E": p["E"]}, s, 0.1), "grads"),
+        (lambda p, s: optim.adam(p, {**p, "E": p["E"].T}, s, 0.1), "grads.*E"),
+        (lambda p, s: optim.inverse_square_root(0, 512, 4000), "step"),
+        (lambda p, s: optim.inverse_square_root(1, 512, 0), "warmup"),
+        (lambda p, s: optim.inverse_square_root(1, 512, 1, scale=0), "scale"),
+        (lambda p, s: optim.cosine(11, 10, 1.0), "step"),
+        (lambda p, s: optim.cosine(1, 10, 1.0, warmup=10), "warmup"),
+        (lambda p, s: optim.cosine(1, 10, 1.0, floor=2.0), "floor"),
+    ],
+)
+def test_bad_input_is_refused_by_name(call, name, rng):
+    params = tree(rng)
+    with pytest.raises(ValueError, match=name):
+        call(params, optim.adam_init(params))

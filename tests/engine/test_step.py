@@ -1,0 +1,556 @@
+"""The fast step against the readable model, which is the truth: equal losses, gradients and errors."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import optree
+import pytest
+import torch
+from parameters import random_params
+
+from handgrad import model, optim
+from handgrad.config import CHOICES, Config, bert_base, gpt2_small, llama_like, vaswani_base
+from handgrad.fast import kernels
+from handgrad.fast import step as fast_step
+from handgrad.fast.memory import Workspace
+
+TINY = dict(V=23, D=16, H=2, F=24, N=2)
+SITES = ("embedding", "attention", "hidden", "sublayer")
+
+
+def plain(kind, norm, **changes):
+    return Config(kind, **TINY | dict(norm=norm, pad=0) | changes)
+
+
+CONFIGS = {f"{kind}, {norm}": plain(kind, norm) for kind, norm in product(CHOICES["kind"], CHOICES["norm"])}
+CONFIGS |= {
+    "Vaswani": vaswani_base(**TINY, pad=0),
+    "GPT-2": gpt2_small(**TINY, T_max=90),
+    "GPT-2, padded": gpt2_small(**TINY, T_max=90, pad=0),
+    "BERT": bert_base(**TINY, T_max=90),
+    "source table of its own": plain("encoder-decoder", "pre", shared=False, final_norm=True, head_bias=True),
+    "three tables": plain("encoder-decoder", "post", shared=False, tied=False, head_bias=True),
+    "one table, another head": plain("encoder-decoder", "output", tied=False, scale_embedding=True),
+    "learned positions": plain("encoder-decoder", "pre", positions="learned", T_max=90, embedding_norm=True),
+    "gelu": plain("encoder", "post", activation="gelu", final_norm=True),
+    "transformed head": plain("decoder", "pre", head_transform=True, tied=False, activation="gelu_tanh"),
+    "no biases": plain("decoder", "output", attention_biases=False, feed_forward_biases=False),
+    "LLaMA": llama_like(**TINY | dict(H=4, H_kv=2), pad=0),
+    "rotary": plain("encoder", "pre", positions="rotary", activation="silu"),
+    "shared keys": plain("encoder-decoder", "post", H_kv=1, normalization="rms_norm", activation="swiglu"),
+}
+LIBRARIES = {"numpy": lambda tree: tree, "torch": lambda tree: optree.tree_map(torch.from_numpy, tree)}
+
+
+@pytest.fixture(params=LIBRARIES)
+def fast(request):
+    """The step under test, on arrays of one library, from NumPy to NumPy."""
+    to = LIBRARIES[request.param]
+
+    def step(params, config, batch, keep=None, label_smoothing=0.0, workspace=None):
+        own_keep = keep and (lambda shape: to({"mask": keep(shape)})["mask"])
+        result = fast_step.loss_and_gradients(
+            to(params), config, to(batch), own_keep, label_smoothing, workspace
+        )
+        assert {type(leaf) for leaf in optree.tree_leaves(result[1])} == {type(to({"x": np.ones(1)})["x"])}
+        return result[0][()] if to is LIBRARIES["numpy"] else np.asarray(result[0])[()], numpy_tree(result[1])
+
+    return step
+
+
+def numpy_tree(tree):
+    return optree.tree_map(np.asarray, tree)
+
+
+def random_batch(config, rng, B=4, T=7, S=6):
+    """Tokens that repeat, padding before and after, and some targets that do not count."""
+
+    def rows(length):
+        tokens = rng.integers(1, 9, (B, length))  # fewer than positions: some repeat
+        if config.pad is not None:
+            for b in range(1, B):
+                tokens[b, length - b % length :] = config.pad
+            tokens[0, 0] = config.pad  # a causal query that sees nothing
+        return tokens
+
+    if config.kind == "encoder-decoder":
+        batch = {"source": rows(S), "target_in": rows(T), "target_out": rows(T)}
+    else:
+        batch = {"tokens": rows(T), "target_out": rows(T)}
+    if config.pad is None:
+        batch["target_out"][0, -1] = -100
+    if config.segments:
+        batch["segments"] = rng.integers(0, config.segments, batch["tokens"].shape)
+    return batch
+
+
+def masks(seed, p):
+    rng = np.random.default_rng(seed)
+    return lambda shape: rng.random(shape) >= p
+
+
+def sites_of(config):
+    """A gated layer has no dropout inside."""
+    return tuple(site for site in SITES if (site, config.activation) != ("hidden", "swiglu"))
+
+
+def differences(grads, wanted):
+    """The relative error of each gradient, by its path; a gradient that should be 0 is compared with 1."""
+    paths = optree.tree_paths(wanted)
+    assert optree.tree_paths(grads) == paths
+    errors = {}
+    for path, got, want in zip(paths, optree.tree_leaves(grads), optree.tree_leaves(wanted), strict=True):
+        assert got.shape == want.shape and got.dtype == want.dtype, path
+        # db_K is 0 by symmetry, up to rounding
+        zero = path[-1] == "b_K"
+        errors[path] = np.abs(got - want).max() / (1 if zero else np.abs(want).max())
+    return errors
+
+
+def compare(got, wanted, tolerance):
+    (loss, grads), (wanted_loss, wanted_grads) = got, wanted
+    assert loss.dtype == wanted_loss.dtype
+    assert abs(loss - wanted_loss) <= tolerance * abs(wanted_loss)
+    close(grads, wanted_grads, tolerance)
+
+
+def close(grads, wanted, tolerance):
+    for path, error in differences(grads, wanted).items():
+        assert error <= tolerance, f"{path}: relative error {error:.1e}, more than {tolerance}"
+
+
+def problem(name, seed=0, **sizes):
+    config, rng = CONFIGS[name], np.random.default_rng(seed)
+    return random_params(config, rng), config, random_batch(config, rng, **sizes)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_loss_and_every_gradient_are_those_of_the_model(name, fast):
+    params, config, batch = problem(name)
+    wanted = model.loss_and_gradients(params, config, batch, label_smoothing=0.1)
+    compare(fast(params, config, batch, label_smoothing=0.1), wanted, 1e-12)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_forward_and_backward_are_those_of_the_model(name, library):
+    """Whatever the upstream gradient: here it is random, and not the loss's."""
+    to = LIBRARIES[library]
+    params, config, batch = problem(name)
+    logits, cache = model.forward(params, config, batch)
+    dlogits = np.random.default_rng(2).normal(size=logits.shape)
+    wanted = model.backward(dlogits, cache)
+    got, cache = fast_step.forward(to(params), config, to(batch))
+    kept = np.asarray(got).copy()
+    assert kept.shape == logits.shape
+    assert np.abs(kept - logits).max() <= 1e-12 * np.abs(logits).max()
+    upstream = to({"dlogits": dlogits})["dlogits"]
+    close(numpy_tree(fast_step.backward(upstream, cache)), wanted, 1e-12)
+    assert np.array_equal(kept, np.asarray(got)) and np.array_equal(dlogits, np.asarray(upstream))
+    with pytest.raises(RuntimeError, match="cache: expected that of the workspace's last step"):
+        fast_step.backward(upstream, cache)  # it was used up
+
+
+def test_gradients_are_written_where_they_are_wanted():
+    params, config, batch = problem("BERT")
+    out = optree.tree_map(lambda leaf: np.full_like(leaf, np.nan), params)
+    loss, grads = fast_step.loss_and_gradients(params, config, batch, out=out)
+    assert all(a is b for a, b in zip(optree.tree_leaves(grads), optree.tree_leaves(out), strict=True))
+    compare((loss, out), model.loss_and_gradients(params, config, batch), 1e-12)
+    logits, cache = fast_step.forward(params, config, batch)
+    dlogits = np.random.default_rng(2).normal(size=logits.shape)
+    assert fast_step.backward(dlogits, cache, out) is out
+    close(out, model.backward(dlogits, model.forward(params, config, batch)[1]), 1e-12)
+
+
+def test_torch_keeps_its_settings_and_takes_no_part_in_differentiation():
+    params, config, batch = problem("decoder, pre")
+    params = optree.tree_map(lambda leaf: torch.from_numpy(leaf).requires_grad_(), params)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        _, grads = fast_step.loss_and_gradients(params, config, batch, workspace=Workspace(2))
+        assert torch.get_num_threads() == 2 and torch.is_grad_enabled()
+    finally:
+        torch.set_num_threads(threads)
+    assert not any(leaf.requires_grad for leaf in optree.tree_leaves(grads))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("name", CONFIGS)
+def test_on_a_gpu(name):
+    params, config, batch = problem(name)
+    on_gpu = optree.tree_map(lambda leaf: torch.from_numpy(leaf).cuda(), params)
+    loss, grads = fast_step.loss_and_gradients(on_gpu, config, batch, None, 0.1, Workspace(1))
+    result = loss.cpu().numpy(), optree.tree_map(lambda leaf: leaf.cpu().numpy(), grads)
+    compare(result, model.loss_and_gradients(params, config, batch, None, 0.1), 1e-11)  # other sums' order
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_with_more_than_one_block_of_everything(name, fast):
+    """Lengths that blocks do not divide: the last blocks are short. And each sequence by itself."""
+    params, config, batch = problem(name, B=5, T=27, S=18)
+    wanted = model.loss_and_gradients(params, config, batch)
+    compare(fast(params, config, batch, workspace=Workspace(block=100, queries=8)), wanted, 1e-12)
+    masked = replace(config, p=0.3, dropout_sites=sites_of(config))
+    wanted = model.loss_and_gradients(params, masked, batch, masks(1, 0.3))
+    compare(fast(params, masked, batch, masks(1, 0.3), workspace=Workspace(at_once=1)), wanted, 1e-12)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_under_the_same_dropout_masks(name, fast):
+    params, config, batch = problem(name)
+    config = replace(config, p=0.3, dropout_sites=sites_of(config))
+    wanted = model.loss_and_gradients(params, config, batch, masks(1, 0.3), 0.1)
+    compare(fast(params, config, batch, masks(1, 0.3), 0.1, Workspace(queries=4)), wanted, 1e-12)
+    assert abs(wanted[0] - model.loss_and_gradients(params, config, batch, None, 0.1)[0]) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "site"),
+    [*product(["encoder-decoder, pre"], SITES), *product(["LLaMA"], sites_of(CONFIGS["LLaMA"]))],
+)
+def test_masks_are_asked_for_as_the_model_asks(name, site):
+    params, config, batch = problem(name)
+    config = replace(config, p=0.3, dropout_sites=(site,))
+    asked = {model: [], fast_step: []}
+    for step, shapes_asked in asked.items():
+
+        def keep(shape, shapes_asked=shapes_asked):
+            shapes_asked.append(shape)
+            return np.ones(shape, bool)
+
+        step.loss_and_gradients(params, config, batch, keep)
+    assert asked[model] == asked[fast_step]
+    assert asked[fast_step]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_float32_is_as_exact_as_the_model_in_float32(name, fast):
+    """To 1e-5; where the readable lines lose more than that by cancellation, to twice what they lose.
+
+    One draw of roundings is compared with another, so it is the median over nine problems that counts.
+    """
+    errors = {fast: [], model.loss_and_gradients: []}
+    for seed in range(9):
+        params, config, batch = problem(name, seed, T=40, S=36)
+        single = optree.tree_map(lambda leaf: leaf.astype(np.float32), params)
+        exact = optree.tree_map(lambda leaf: leaf.astype(np.float64), single)
+        wanted_loss, wanted = model.loss_and_gradients(exact, config, batch, None, 0.1)
+        for step, worst in errors.items():
+            loss, grads = step(single, config, batch, None, 0.1)
+            assert {loss.dtype} | {leaf.dtype for leaf in optree.tree_leaves(grads)} == {np.dtype(np.float32)}
+            assert abs(loss - wanted_loss) <= 1e-5 * wanted_loss
+            grads = optree.tree_map(lambda leaf: leaf.astype(np.float64), grads)
+            worst.append(max(differences(grads, wanted).values()))
+    assert np.median(errors[fast]) <= max(1e-5, 2 * np.median(errors[model.loss_and_gradients]))
+
+
+@pytest.mark.parametrize("name", ["Vaswani", "GPT-2", "BERT", "LLaMA"])
+def test_fifty_steps_of_adamw_coincide(name, fast):
+    (ours, config, _), rng = problem(name), np.random.default_rng(1)
+    theirs, workspace = ours, Workspace()
+    our_state, their_state = optim.adamw_init(ours), optim.adamw_init(theirs)
+    for step in range(50):
+        batch, keep = random_batch(config, rng), masks(step, config.p)
+        loss, grads = fast(ours, config, batch, keep, 0.1, workspace)
+        wanted_loss, wanted = model.loss_and_gradients(theirs, config, batch, masks(step, config.p), 0.1)
+        assert abs(loss - wanted_loss) <= 1e-10 * wanted_loss, step
+        for tree in (grads, wanted):  # db_K is 0, up to rounding; Adam would divide rounding by rounding
+            for path, leaf in zip(optree.tree_paths(tree), optree.tree_leaves(tree), strict=True):
+                if path[-1] == "b_K":
+                    assert np.abs(leaf).max() < 1e-13
+                    leaf[...] = 0
+        ours, our_state = optim.adamw(ours, grads, our_state, 3e-3, weight_decay=0.1)
+        theirs, their_state = optim.adamw(theirs, wanted, their_state, 3e-3, weight_decay=0.1)
+    assert max(differences(ours, theirs).values()) <= 1e-8  # fifty steps multiply the rounding
+
+
+def test_a_source_that_is_all_padding(fast):
+    params, config, batch = problem("Vaswani")
+    batch["source"][1] = config.pad
+    wanted = model.loss_and_gradients(params, config, batch)
+    compare(fast(params, config, batch), wanted, 1e-12)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 9])
+def test_the_number_of_workers_does_not_matter(workers, fast):
+    params, config, batch = problem("GPT-2, padded", B=5)
+    wanted = model.loss_and_gradients(params, config, batch)
+    compare(fast(params, config, batch, workspace=Workspace(workers)), wanted, 1e-12)
+
+
+@pytest.mark.parametrize("name", ["workers", "block", "queries", "at_once"])
+def test_a_workspace_needs_something_to_work_with(name):
+    with pytest.raises(ValueError, match=f"{name}: expected at least 1, got 0"):
+        Workspace(**{name: 0})
+
+
+def test_one_workspace_serves_any_kind_of_array():
+    params, config, batch = problem("decoder, pre")
+    single = optree.tree_map(lambda leaf: leaf.astype(np.float32), params)
+    workspace = Workspace()
+    for given, to in product((single, params), LIBRARIES.values()):
+        used = fast_step.loss_and_gradients(to(given), config, batch, workspace=workspace)
+        loss, grads = fast_step.loss_and_gradients(to(given), config, batch, workspace=Workspace())
+        assert np.asarray(loss).dtype == given["embedding"]["E"].dtype and used[0] == loss
+        assert optree.tree_all(optree.tree_map(np.array_equal, numpy_tree(used[1]), numpy_tree(grads)))
+
+
+@pytest.mark.parametrize("name", ["Vaswani", "GPT-2", "BERT"])
+def test_nothing_of_one_step_reaches_the_next(name):
+    """Gradients stay as they were returned; arguments stay as they were given; old memory is never read."""
+    params, config, batch = problem(name)
+    config = replace(config, p=0.2, dropout_sites=SITES)
+    before = optree.tree_map(np.copy, params), {key: array.copy() for key, array in batch.items()}
+    workspace = Workspace()
+    loss, grads = fast_step.loss_and_gradients(params, config, batch, masks(0, 0.2), 0.1, workspace)
+    kept = optree.tree_map(np.copy, grads)
+    memory = [chunk for arena in workspace.arenas for _, chunk in arena.chunks]
+    for chunk in memory:
+        chunk[...] = np.nan
+    again_loss, again = fast_step.loss_and_gradients(params, config, batch, masks(0, 0.2), 0.1, workspace)
+    assert loss == again_loss and all(arena.chunks for arena in workspace.arenas)
+    assert sum(len(arena.chunks) for arena in workspace.arenas) == len(memory)  # no step asks for more
+    assert optree.tree_all(optree.tree_map(np.array_equal, kept, grads))
+    assert optree.tree_all(optree.tree_map(np.array_equal, kept, again))
+    assert optree.tree_all(optree.tree_map(np.array_equal, before[0], params))
+    assert all(np.array_equal(before[1][key], batch[key]) for key in batch)
+    apart = [*optree.tree_leaves(grads), *optree.tree_leaves(again), *optree.tree_leaves(params)]
+    apart += memory
+    for i, one in enumerate(apart):
+        assert not any(np.shares_memory(one, other) for other in apart[:i])
+    other = {key: np.roll(array, 1, axis=1)[:3, :4] for key, array in batch.items()}  # smaller, other numbers
+    wanted = model.loss_and_gradients(params, config, other, masks(2, 0.2))
+    compare(fast_step.loss_and_gradients(params, config, other, masks(2, 0.2), 0.0, workspace), wanted, 1e-12)
+    assert optree.tree_all(optree.tree_map(np.array_equal, kept, again))
+
+
+# Wrong gradients: each replaces one piece, and the comparison above must refute it.
+
+
+def result_times(factor):
+    """What a backward returns is multiplied."""
+    return lambda f: lambda *args, **kwargs: factor * f(*args, **kwargs)
+
+
+def entry_times(name, factor=1.001):
+    """What a backward adds to one gradient is multiplied."""
+
+    def mutate(f):
+        def wrong(*args):
+            trees = [arg for arg in args if isinstance(arg, dict) and isinstance(arg.get(name), np.ndarray)]
+            trees = [tree for tree in trees if "x_hat" not in tree]  # not a cache
+            for tree in trees:
+                tree[name][...] = 0  # what is written first needs no zeros; here it is given once
+            result = f(*args)
+            for tree in trees:
+                tree[name] *= factor
+            return result
+
+        return wrong
+
+    return mutate
+
+
+def gamma_outside(f):
+    """γ multiplies dx of LayerNorm instead of dy."""
+
+    def wrong(dy, cache, dparams, arena):
+        unscaled = {name: np.zeros_like(dparam) for name, dparam in dparams.items()}
+        dx = f(dy.copy(), cache | {"gamma": np.ones_like(cache["gamma"])}, unscaled, arena)
+        f(dy, cache, dparams, arena)
+        dy[...] = cache["gamma"] * dx
+        return dy
+
+    return wrong
+
+
+def no_mean(f):
+    """The mean is taken to be a constant."""
+
+    def wrong(dy, cache, dparams, arena):
+        f(dy.copy(), cache, dparams, arena)
+        return f(dy, cache, {"gamma": np.zeros_like(cache["gamma"])}, arena)
+
+    return wrong
+
+
+def no_variance(f):
+    """The variance is taken to be a constant."""
+
+    def wrong(dy, cache, dparams, arena):
+        f(dy.copy(), cache, dparams, arena)
+        unused = optree.tree_map(np.zeros_like, dparams)
+        return f(dy, cache | {"x_hat": 0 * cache["x_hat"]}, unused, arena)
+
+    return wrong
+
+
+def no_row_sum(f):
+    """dS = A ∘ dA: the softmax forgets that its rows sum to 1."""
+
+    def wrong(ds, e, factor):
+        ds *= e
+
+    return wrong
+
+
+def last_block_only(f):
+    """What earlier blocks of queries give to the keys and values is lost."""
+
+    def wrong(do, cache, dq, *rest):
+        dq[...] = 0
+        f(do, cache | {"parts": cache["parts"][-1:]}, dq, *rest)
+
+    return wrong
+
+
+def last_wins(f):
+    """A repeated token keeps one of its gradients: `=` in place of `+=`."""
+
+    def wrong(index, values, out):
+        out[index] = values
+
+    return wrong
+
+
+def smoothing_forgotten(f):
+    return lambda z, targets, weights, label_smoothing, arena: f(z, targets, weights, 0.0, arena)
+
+
+def slope_of_relu(pair):
+    """φ' is 1 where x > 0."""
+
+    def wrong(x, gate, a):
+        x[...] = x > 0
+
+    return pair[0], wrong
+
+
+def scale_forgotten(f):
+    return lambda dy, x, of_names, *rest: f(dy, x, of_names | {"scale": 1}, *rest)
+
+
+def memory_overwritten(f):
+    """Each block overwrites what the later ones gave to the memory."""
+
+    def wrong(dy, h, cache, dparams, dmemory, step):
+        if dmemory is not None:
+            dmemory[...] = 0
+        return f(dy, h, cache, dparams, dmemory, step)
+
+    return wrong
+
+
+def same_turn(f):
+    """Rotary positions: the gradient is turned as the input was, not back."""
+    return lambda x, cos, sin: f(x, cos, abs(sin))
+
+
+def linear_with(dW_factor=1.0, db_factor=1.0):
+    def mutate(f):
+        def wrong(dy, x, W, dx, dW, db, arena):
+            own = np.zeros_like(dW), None if db is None else np.zeros_like(db)
+            dx = f(dy, x, W, dx, *own, arena)
+            dW[...] = dW_factor * own[0]  # nothing is there yet: it may be any numbers
+            if db is not None:
+                db += db_factor * own[1]
+            return dx
+
+        return wrong
+
+    return mutate
+
+
+WRONG = {
+    "γ outside the sums": ("normalize_backward", gamma_outside),
+    "dγ a thousandth too large": ("normalize_backward", entry_times("gamma")),
+    "dβ of the other sign": ("normalize_backward", entry_times("beta", -1)),
+    "the mean a constant": ("normalize_backward", no_mean),
+    "the variance a constant": ("normalize_backward", no_variance),
+    "no row sum in the softmax": ("softmax_backward", no_row_sum),
+    "one block of queries only": ("attention_backward", last_block_only),
+    "dW_Q without 1/√K": ("project_backward", scale_forgotten),
+    "dW_V a thousandth too large": ("project_backward", entry_times("W_V")),
+    "dW a thousandth too large": ("linear_backward", linear_with(dW_factor=1.001)),
+    "db lost": ("linear_backward", linear_with(db_factor=0)),
+    "a repeated token is overwritten": ("scatter_add", last_wins),
+    "label smoothing forgotten": ("cross_entropy", smoothing_forgotten),
+    "the slope of another activation": ("gelu_tanh", slope_of_relu),
+    "dx of the feed-forward layer lost": ("feed_forward_backward", result_times(0)),
+    "dx of attention twice": ("multi_head_backward", result_times(2)),
+    "memory overwritten": ("multi_head_backward", memory_overwritten),
+}
+WRONG_TOO = {
+    "turned twice instead of back": ("turn", same_turn),
+    "γ of RMSNorm outside the sums": ("normalize_backward", gamma_outside),
+    "dW_gate a thousandth too large": ("feed_forward_backward", entry_times("W_gate")),
+    "dW_up a thousandth too large": ("feed_forward_backward", entry_times("W_up")),
+    "dW_K a thousandth too large": ("project_backward", entry_times("W_K")),
+}
+
+
+def refuted(config, piece, mutate, monkeypatch):
+    """Assert that the right gradients pass, and that with one piece mutated they do not."""
+    rng, workspace = np.random.default_rng(0), Workspace(queries=4)
+    params, batch = random_params(config, rng), random_batch(config, rng)
+    wanted = model.loss_and_gradients(params, config, batch, label_smoothing=0.1)
+    compare(fast_step.loss_and_gradients(params, config, batch, None, 0.1, workspace), wanted, 1e-11)
+    if piece in kernels.ACTIVATIONS:
+        monkeypatch.setitem(kernels.ACTIVATIONS, piece, mutate(kernels.ACTIVATIONS[piece]))
+    else:
+        monkeypatch.setattr(fast_step, piece, mutate(getattr(fast_step, piece)))
+    with pytest.raises(AssertionError):
+        compare(fast_step.loss_and_gradients(params, config, batch, None, 0.1, workspace), wanted, 1e-5)
+
+
+@pytest.mark.parametrize("norm", CHOICES["norm"])
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_gradients_are_refuted(name, norm, monkeypatch):
+    refuted(plain("encoder-decoder", norm, activation="gelu_tanh"), *WRONG[name], monkeypatch)
+
+
+@pytest.mark.parametrize("name", WRONG_TOO)
+def test_wrong_gradients_of_the_newer_parts_are_refuted(name, monkeypatch):
+    refuted(CONFIGS["LLaMA"], *WRONG_TOO[name], monkeypatch)
+
+
+def test_what_torch_receives_can_be_used_with_autograd():
+    """Inside, autograd keeps no books; a tensor made there would be refused by it later."""
+    params, config, batch = problem("decoder, pre")
+    params = optree.tree_map(torch.from_numpy, params)
+    loss, grads = fast_step.loss_and_gradients(params, config, batch)
+    logits, cache = fast_step.forward(params, config, batch)
+    leaves = [
+        loss,
+        logits,
+        *optree.tree_leaves(grads),
+        *optree.tree_leaves(fast_step.backward(logits, cache)),
+    ]
+    assert not any(leaf.is_inference() for leaf in leaves)
+
+
+def test_bad_input_is_refused_as_the_model_refuses_it():
+    params, config, batch = problem("decoder, pre")
+    tokens, targets = batch["tokens"], batch["target_out"]
+    cases = [
+        ({"target_out": targets}, {}),
+        ({"tokens": tokens}, {}),
+        ({"tokens": tokens.astype(float), "target_out": targets}, {}),
+        ({"tokens": tokens + config.V, "target_out": targets}, {}),
+        ({"tokens": tokens, "target_out": targets[:, 1:]}, {}),
+        ({"tokens": tokens[:0], "target_out": targets[:0]}, {}),
+        ({"tokens": tokens, "target_out": targets + config.V}, {}),
+        ({"tokens": tokens, "target_out": 0 * targets + config.pad}, {}),
+        (batch, {"label_smoothing": 1.5}),
+        (batch, {"draw_keep": lambda shape: np.ones(shape[1:], bool)}),
+    ]
+    config = replace(config, p=0.1)
+    for bad, options in cases:
+        with pytest.raises((TypeError, ValueError)) as wanted:
+            model.loss_and_gradients(params, config, bad, **options)
+        with pytest.raises(type(wanted.value)) as got:
+            fast_step.loss_and_gradients(params, config, bad, **options)
+        assert str(got.value) == str(wanted.value)

@@ -1,0 +1,281 @@
+"""The training loop: equal to torch's beside it, resumed without a trace, refused when it does not fit."""
+
+import dataclasses
+import functools
+import json
+import zipfile
+
+import numpy as np
+import optree
+import pytest
+
+from handgrad import fast, model, optim, train
+from handgrad.config import Config, init
+
+CONFIG = Config(
+    kind="encoder-decoder", V=11, D=8, H=2, F=12, N=2, scale_embedding=True, pad=0, p=0.2, norm="post"
+)
+RECIPE = train.Recipe(steps=60, batch_size=6, peak=5e-3, warmup=10, max_norm=0.5, weight_decay=0.02)
+
+ENGINES = [train.readable, fast.engine]
+
+
+def draw(rng, size):
+    """Sentences to be reversed, of different lengths: repeated tokens, and padding in all three arrays."""
+    source, target_in, target_out = (np.zeros((size, 6), dtype=int) for _ in range(3))
+    for b in range(size):
+        T = rng.integers(1, 6)
+        words = rng.integers(3, 11, size=T)
+        source[b, :T] = words
+        target_out[b, : T + 1] = [*words[::-1], 2]
+        target_in[b, : T + 1] = [1, *words[::-1]]
+    return {"source": source, "target_in": target_in, "target_out": target_out}
+
+
+def run(state, config=CONFIG, recipe=RECIPE, **kwargs):
+    return train.run(state, draw, config, recipe, progress=False, **kwargs)
+
+
+def same(one, other):
+    """Equal bit for bit, with nothing left out."""
+    leaves = [optree.tree_leaves((state.params, state.moments)) for state in (one, other)]
+    return (
+        all(
+            np.array_equal(a, b) and np.asarray(a).dtype == np.asarray(b).dtype
+            for a, b in zip(*leaves, strict=True)
+        )
+        and one.losses == other.losses
+        and one.tokens == other.tokens
+        and one.rng.bit_generator.state == other.rng.bit_generator.state
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("schedule, norm", [("cosine", "post"), ("inverse_square_root", "pre")])
+def test_every_loss_is_that_of_the_twin_under_torch_optim(schedule, norm, engine):
+    torch = pytest.importorskip("torch")
+    from handgrad import twin
+
+    config = dataclasses.replace(CONFIG, norm=norm)
+    recipe = dataclasses.replace(RECIPE, schedule=schedule)
+    state = train.start(config, seed=5, dtype=np.float64)
+    ours = run(state, config, recipe, engine=engine)
+
+    other = twin.load(twin.Twin(config), state.params)
+    beside = torch.optim.AdamW(other.parameters(), betas=(0.9, 0.98), eps=1e-9, weight_decay=0.02)
+    rng = np.random.default_rng(5)
+    init(config, rng)  # the parameters come first from the generator
+    losses = []
+    for step in range(1, recipe.steps + 1):
+        batch = draw(rng, recipe.batch_size)
+        keep = lambda shape: rng.random(shape, dtype=np.float32) >= config.p  # noqa: E731
+        loss = other.loss(batch, keep, recipe.label_smoothing)
+        beside.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(other.parameters(), recipe.max_norm)
+        beside.param_groups[0]["lr"] = recipe.rate(step)
+        beside.step()
+        losses.append(loss.item())
+    # float64; Adam divides by the root of a squared gradient and magnifies rounding errors from step to step
+    np.testing.assert_allclose(ours.losses, losses, rtol=1e-8)
+    assert ours.losses[-1] < 0.9 * ours.losses[0]
+
+
+def test_the_twin_refutes_a_wrong_training():
+    """Without clipping, or with one wrong gradient, the losses leave the tolerance of the test above."""
+    right = run(train.start(CONFIG, 5, np.float64)).losses
+    other = run(train.start(CONFIG, 5, np.float64), recipe=dataclasses.replace(RECIPE, max_norm=1e9)).losses
+    assert right[0] == other[0] and max(abs(np.array(right) / other - 1)) > 1e-5
+
+
+def test_gradients_from_elsewhere_are_used_by_both_engines():
+    """As data-parallel training gives them: here they are doubled, and clipped to another length."""
+    recipe = dataclasses.replace(RECIPE, max_norm=1e9)
+
+    def doubled(*args, **options):
+        loss, grads = model.loss_and_gradients(*args, **options)
+        return loss, optree.tree_map(lambda g: 2 * g, grads)
+
+    state = train.start(CONFIG, seed=1, dtype=np.float64)
+    engines = [functools.partial(engine, gradients=doubled) for engine in ENGINES]
+    one, other = (run(state, CONFIG, recipe, until=5, engine=engine) for engine in engines)
+    np.testing.assert_allclose(one.losses, other.losses, rtol=1e-12)
+    undoubled = run(state, CONFIG, recipe, until=5)  # Adam all but divides the factor out of the losses
+    m, halved = (run.moments["m"]["encoder"][0]["feed_forward"]["W_1"] for run in (one, undoubled))
+    assert 1.9 < np.linalg.norm(m) / np.linalg.norm(halved) < 2.1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_precision_is_kept(engine):
+    for dtype in (np.float32, np.float64):
+        state = run(train.start(CONFIG, seed=1, dtype=dtype), until=3, engine=engine)
+        leaves = optree.tree_leaves((state.params, state.moments["m"], state.moments["v"]))
+        assert {leaf.dtype for leaf in leaves} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_changes_no_state_it_was_given(engine):
+    state = train.start(CONFIG, seed=1)
+    before = optree.tree_map(np.copy, state.params)
+    first, second = (run(state, until=4, engine=engine) for _ in range(2))
+    assert optree.tree_all(optree.tree_map(np.array_equal, before, state.params))
+    kept = optree.tree_map(np.copy, first.params)
+    run(first, until=6, engine=engine)
+    assert optree.tree_all(optree.tree_map(np.array_equal, kept, first.params))
+    assert same(first, second) and state.step == 0 and state.losses == [] and first.step == 4
+    assert not same(first, run(train.start(CONFIG, seed=2), until=4))
+
+
+def test_a_resumed_training_is_the_same_bit_for_bit(tmp_path):
+    whole = run(train.start(CONFIG, seed=3), until=20)
+    path = tmp_path / "checkpoint.npz"
+    run(train.start(CONFIG, seed=3), until=9, checkpoint=path)
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.npz"]
+    loaded = train.load(path, CONFIG, RECIPE)
+    assert loaded.step == 9 and same(loaded, run(train.start(CONFIG, seed=3), until=9))
+    assert same(whole, run(loaded, until=20))
+
+
+def test_the_generator_is_part_of_the_state(tmp_path):
+    """A resume that drew other batches, or forgot a moment, would be seen."""
+    whole = run(train.start(CONFIG, seed=3), until=12)
+    half = run(train.start(CONFIG, seed=3), until=6)
+    fresh = dataclasses.replace(half, rng=np.random.default_rng(3))
+    assert run(fresh, until=12).losses != whole.losses
+    forgetful = dataclasses.replace(half, moments={**optim.adamw_init(half.params), "step": 6})
+    assert run(forgetful, until=12).losses != whole.losses
+
+
+def test_checkpoints_are_written_at_intervals_and_at_the_end(tmp_path, monkeypatch):
+    steps = []
+    monkeypatch.setattr(train, "save", lambda path, state, config, recipe: steps.append(state.step))
+    run(train.start(CONFIG, seed=3), until=11, checkpoint=tmp_path / "c", every=4)
+    assert steps == [4, 8, 11]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    state = run(train.start(CONFIG, seed=3), until=2)
+    path = tmp_path / "checkpoint.npz"
+    train.save(path, state, CONFIG, RECIPE)
+    return path
+
+
+def test_a_failed_save_leaves_the_old_checkpoint(saved, monkeypatch):
+    before = saved.read_bytes()
+
+    def half(file, **arrays):
+        file.write(b"half a checkpoint")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(np, "savez", half)
+    with pytest.raises(OSError, match="no space"):
+        train.save(saved, train.start(CONFIG, seed=4), CONFIG, RECIPE)
+    assert saved.read_bytes() == before
+    assert [file.name for file in saved.parent.iterdir()] == [saved.name]
+
+
+def rewrite(path, change):
+    """Write the checkpoint again with its arrays changed."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    change(arrays)
+    np.savez(path, **arrays)
+
+
+def about(**changes):
+    def change(arrays):
+        arrays["about"] = np.array(json.dumps(json.loads(str(arrays["about"])) | changes))
+
+    return change
+
+
+W_Q = "m/encoder/0/self_attention/W_Q"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (about(format=0), "format"),
+        (lambda arrays: arrays.pop("about"), "about"),
+        (lambda arrays: arrays.pop("losses"), "losses"),
+        (lambda arrays: arrays.pop(W_Q), "W_Q"),
+        (lambda arrays: arrays.update({W_Q: arrays[W_Q][:, :4]}), "W_Q.*8, 8.*8, 4"),
+        (lambda arrays: arrays.update({W_Q: arrays[W_Q].astype(int)}), "float"),
+        (lambda arrays: arrays.update(about=np.array("nonsense")), "checkpoint"),
+    ],
+)
+def test_a_changed_checkpoint_is_refused(saved, change, message):
+    rewrite(saved, change)
+    with pytest.raises(train.CheckpointError, match=message):
+        train.load(saved, CONFIG, RECIPE)
+
+
+def test_another_config_or_recipe_is_refused_by_name(saved):
+    with pytest.raises(train.CheckpointError, match=r"config\.D.*16.*8"):
+        train.load(saved, dataclasses.replace(CONFIG, D=16), RECIPE)
+    with pytest.raises(train.CheckpointError, match=r"recipe\.peak"):
+        train.load(saved, CONFIG, dataclasses.replace(RECIPE, peak=1e-2))
+
+
+def test_damaged_files_are_refused(saved, tmp_path):
+    whole = saved.read_bytes()
+    place = len(whole) // 2
+    for damaged in (b"", b"not a checkpoint", whole[:place], whole[:place] + b"????" + whole[place + 4 :]):
+        saved.write_bytes(damaged)
+        with pytest.raises(train.CheckpointError, match="checkpoint"):
+            train.load(saved, CONFIG, RECIPE)
+    with pytest.raises(FileNotFoundError):
+        train.load(tmp_path / "nowhere.npz", CONFIG, RECIPE)
+
+
+def test_a_checkpoint_holds_no_pickles(saved):
+    assert zipfile.ZipFile(saved).testzip() is None
+    with np.load(saved, allow_pickle=False) as file:
+        assert all(file[name].dtype != object for name in file.files)
+
+
+def test_a_generator_that_cannot_be_saved_is_refused(tmp_path):
+    state = dataclasses.replace(train.start(CONFIG, 0), rng=np.random.Generator(np.random.MT19937(0)))
+    with pytest.raises(TypeError, match="rng"):
+        train.save(tmp_path / "c.npz", state, CONFIG, RECIPE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_loss_that_is_not_finite_stops_the_training():
+    state = train.start(CONFIG, 0)
+    state.params["embedding"]["E"][:] = np.nan
+    with pytest.raises(FloatingPointError, match="update 1"):
+        run(state)
+
+
+def test_progress_tells_loss_and_speed(capsys):
+    train.run(train.start(CONFIG, 0), draw, CONFIG, RECIPE, until=3)
+    shown = capsys.readouterr()
+    assert "loss" in shown.out and "tokens/s" in shown.out and shown.err == ""
+
+
+def test_label_smoothing_reaches_the_loss():
+    params = init(CONFIG, np.random.default_rng(0))
+    batch = draw(np.random.default_rng(1), 4)
+    state = train.State(params, optim.adamw_init(params), np.random.default_rng(0))
+    quiet = dataclasses.replace(CONFIG, p=0.0)
+    for smoothing in (0.0, 0.3):
+        loss, _ = model.loss_and_gradients(params, quiet, batch, None, smoothing)
+        recipe = dataclasses.replace(RECIPE, label_smoothing=smoothing)
+        assert train.update(state, batch, quiet, recipe).losses == [float(loss)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"schedule": "linear"}, {"steps": 0}, {"batch_size": 0}, {"warmup": 0}, {"label_smoothing": 1.0}],
+)
+def test_bad_recipes_are_refused_by_name(change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        dataclasses.replace(RECIPE, **change)
+
+
+def test_a_goal_behind_or_beyond_is_refused():
+    for until in (-1, RECIPE.steps + 1):
+        with pytest.raises(ValueError, match="until"):
+            run(train.start(CONFIG, 0), until=until)
