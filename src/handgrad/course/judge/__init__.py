@@ -1,60 +1,74 @@
-"""The exercises of the book, and `check`, which judges an answer and says what is wrong with it.
+"""The judge of the exercises: `judge.NAME(answer)` says whether an answer is right, and what is wrong.
 
->>> from handgrad.course.judge import check
->>> check.softmax_ds(lambda da, a: a * da).status
+>>> from handgrad.course import judge
+>>> judge.softmax_ds(lambda da, a: a * da).status
 'wrong'
 
-Each chapter has a module with the list EXERCISES. An exercise is data: the reference, the cases, the
-known wrong answers with their diagnoses, and hints.
+An exercise is an `Exercise` or a `Derivation` in `handgrad.chapters.TOPIC.exercises`. It is found there by
+the name of its right answer, and entered in no list.
 """
 
 import difflib
+import functools
+import importlib
+import importlib.util
+import pkgutil
 
-from ...chapters.attention import exercises as attention
-from ...chapters.normalization import exercises as normalization
-from .verdict import Hints, Verdict
+from .derivation import Derivation
+from .function import Exercise
+from .search import texts
+from .verdict import Hint, Verdict
 
-__all__ = ["CHAPTERS", "EXERCISES", "Verdict", "check"]
-
-CHAPTERS = {"05_normalization": normalization.EXERCISES, "08_attention": attention.EXERCISES}
-EXERCISES = {exercise.name: exercise for chapter in CHAPTERS.values() for exercise in chapter}
+__all__ = ["Derivation", "Exercise", "Verdict", "chapters", "find", "hint"]
 
 
-class Check:
-    """`check.NAME(answer)` judges an answer to the exercise NAME; `check.hint("NAME")` gives hints."""
-
-    def hint(self, name):
-        """The hints for one exercise, mildest first. Raises AttributeError if there is no such exercise."""
-        exercise = find(name)
-        return Hints(exercise.name, exercise.hints)
-
-    def __getattr__(self, name):
-        if name.startswith("_"):  # a question of Python or IPython, not of a learner
-            raise AttributeError(name)
-        exercise = find(name)
-
-        def judge(answer=None):
-            return exercise.judge(answer)
-
-        judge.__name__ = judge.__qualname__ = name
-        judge.__doc__ = f"Judge an answer to the exercise {name}: returns a Verdict."
-        return judge
-
-    def __dir__(self):
-        return [*EXERCISES, "hint"]
-
-    def __repr__(self):
-        chapters = (f"  {c}: {', '.join(e.name for e in exercises)}" for c, exercises in CHAPTERS.items())
-        return "check.NAME(answer), where NAME is one of\n" + "\n".join(chapters)
+@functools.cache
+def chapters():
+    """{topic: {name: exercise}} of every chapter that has exercises, in the order of its file."""
+    found = {}
+    package = importlib.import_module("handgrad.chapters")
+    for topic in sorted(room.name for room in pkgutil.iter_modules(package.__path__)):
+        name = f"handgrad.chapters.{topic}.exercises"
+        if importlib.util.find_spec(name):
+            written = vars(importlib.import_module(name)).values()
+            found[topic] = {e.name: e for e in written if isinstance(e, Exercise | Derivation)}
+    return found
 
 
 def find(name):
     """The exercise of that name. Raises AttributeError that names the closest ones."""
-    if name in EXERCISES:
-        return EXERCISES[name]
-    near = difflib.get_close_matches(str(name), EXERCISES, n=3, cutoff=0.4)
-    advice = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(EXERCISES)}."
+    exercises = {n: exercise for chapter in chapters().values() for n, exercise in chapter.items()}
+    if name in exercises:
+        return exercises[name]
+    near = difflib.get_close_matches(str(name), exercises, n=3, cutoff=0.4)
+    advice = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(exercises)}."
     raise AttributeError(f"there is no exercise called {name!r}. {advice}")
 
 
-check = Check()
+def hint(name, number=1):
+    """A hint for one exercise, the mildest first.
+
+    Raises AttributeError if there is no such exercise, ValueError if it has not so many hints.
+    """
+    exercise = find(name)
+    hints = texts(exercise.hints)
+    if not 1 <= number <= len(hints):
+        raise ValueError(f"number: expected 1 to {len(hints)}, got {number}")
+    return Hint(exercise.name, number, hints)
+
+
+def __getattr__(name):
+    if name.startswith("_"):  # a question of Python or IPython, not of a learner
+        raise AttributeError(name)
+    exercise = find(name)
+
+    def judge(answer=None):
+        return exercise.judge(answer)
+
+    judge.__name__ = judge.__qualname__ = name
+    judge.__doc__ = f"Judge an answer to the exercise {name}: returns a Verdict."
+    return judge
+
+
+def __dir__():
+    return sorted([*(name for chapter in chapters().values() for name in chapter), "hint"])

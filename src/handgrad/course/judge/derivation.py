@@ -1,99 +1,144 @@
-"""Exercises answered by a SymPy expression: right when it is equal to the reference, however it is written.
+"""Exercises answered by a formula: right when it is equal to the reference, however it is written.
 
 Equality is judged twice. The two expressions are evaluated to 50 digits at random points, exact fractions
 from the stated domain of each symbol: this decides. Then SymPy is asked whether their difference simplifies
-to 0, and the verdict says whether it could prove it.
+to 0, and the verdict says whether it could prove it. A mistake is searched for on the same points.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import sympy
 
-from .factor import name_factor
-from .function import YOUR_TURN, a_type, listed
-from .verdict import NOT_YET, RIGHT, WRONG, Hints, Verdict
+from .attempt import YOUR_TURN, a_type, failure, listed
+from .draws import Case
+from .function import REFERENCE
+from .observe import name_factor, told_apart
+from .search import Search, stories_of, texts
+from .verdict import NOT_YET, RIGHT, WRONG, Verdict
 
 POINTS = 24
 DIGITS = 50
 AGREE = sympy.Float("1e-35", DIGITS)  # relative; 15 of the 50 digits are left to cancellation
 SIMPLIFY_UP_TO = 400  # operations; beyond, only the points are used
+NUMERIC = {"sqrt": np.sqrt, "exp": np.exp, "log": np.log, "Rational": lambda p, q: p / q}
+"""What the functions of a formula are on arrays of points."""
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """An exercise that is answered by one SymPy expression.
+    """An exercise that is answered by a formula: a function of symbols, or a SymPy expression.
 
-    symbols: each symbol of the answer -> its domain: "real", "positive", "count" (2, 3, ...), "delta" (0, 1).
-    wrong: pairs (expression, diagnosis). hints: mildest first.
+    answer: the right one, in straight lines that are edited to find a mistake; its name is that of the
+    exercise. domains: {argument: "real", "positive", "count" (2, 3, ...) or "delta" (0, 1)}. stories: known
+    mistakes, see `stories_of`. hints: a list in a text, mildest first. ways: other right answers, whose edits
+    are searched too.
     """
 
-    name: str
-    reference: sympy.Expr
-    symbols: dict[sympy.Symbol, str]
-    wrong: tuple[tuple[sympy.Expr, str], ...]
-    hints: tuple[str, ...]
+    answer: Callable
+    domains: dict
+    stories: str
+    hints: str
+    ways: tuple = ()
 
+    @property
+    def name(self):
+        return self.answer.__name__
+
+    @cached_property
+    def symbols(self):
+        return tuple(sympy.Symbol(name) for name in self.domains)
+
+    @cached_property
+    def reference(self):
+        """The right expression."""
+        return sympy.sympify(self.answer(*self.symbols))
+
+    @cached_property
     def points(self):
-        """POINTS random points, symbol -> exact number; the same on every call."""
+        """POINTS random points, symbol -> exact number; the same every time."""
         rng = np.random.default_rng(11)
-        return [{s: draw(rng, domain) for s, domain in self.symbols.items()} for _ in range(POINTS)]
+        domains = list(zip(self.symbols, self.domains.values()))
+        return [{symbol: draw(rng, domain) for symbol, domain in domains} for _ in range(POINTS)]
+
+    @cached_property
+    def search(self):
+        arrays = tuple(np.array([float(p[s]) for p in self.points]) for s in self.symbols)
+        answers = (self.answer, *self.ways)
+        return Search(
+            answers, stories_of(self.stories), [Case("the points", {}, arrays)], ("the formula",), NUMERIC
+        )
 
     def judge(self, answer=None):
-        """The Verdict on the learner's expression. Never raises for what the answer is."""
+        """The Verdict on the learner's formula. Never raises for what the answer is."""
         if answer is None or answer is ...:
             return self._verdict(NOT_YET, YOUR_TURN)
+        if answer is self.answer:
+            return self._verdict(NOT_YET, REFERENCE)
         try:
             given = self._read(answer)
-            return self._compare(answer, given)
+            return self._verdict(NOT_YET, YOUR_TURN) if given is None else self._compare(answer, given)
         except ValueError as problem:
             return self._verdict(WRONG, str(problem))
 
     def _read(self, answer):
-        """The expression in the exercise's own symbols. Raises ValueError that says what was expected."""
+        """The expression in the exercise's own symbols, None if it is still open.
+
+        Raises ValueError that says what was expected.
+        """
         if isinstance(answer, str):
-            raise ValueError(
-                f"Expected a SymPy expression in {self._names()}, got text: leave out the quotes."
-            )
+            raise ValueError(f"Expected a formula in {self._names()}, got text: leave out the quotes.")
+        if is_function(answer):
+            try:
+                answer = answer(*self.symbols)
+            except Exception as error:
+                problem = failure(error, answer)
+                if problem.unfinished:
+                    return None
+                raise ValueError(problem.text) from error
+            if answer is ...:
+                return None
+            if answer is None:
+                raise ValueError("It returns None. Did you forget `return`?")
         try:
             given = sympy.sympify(answer, strict=True)
         except (sympy.SympifyError, TypeError, AttributeError):
             given = None
         if not isinstance(given, sympy.Expr) or given.is_Matrix:
-            raise ValueError(f"Expected one SymPy expression in {self._names()}, got {a_type(answer)}.")
+            raise ValueError(f"Expected one formula in {self._names()}, got {a_type(answer)}.")
         own = {s.name: s for s in self.symbols}
         unknown = sorted({s.name for s in given.free_symbols} - set(own))
         if unknown:
             raise ValueError(
-                f"Your expression contains {listed([f'`{n}`' for n in unknown])}. The answer is expected in "
+                f"Your formula contains {listed([f'`{n}`' for n in unknown])}. The answer is expected in "
                 f"{self._names()}, and in nothing else."
             )
         given = given.xreplace({s: own[s.name] for s in given.free_symbols})
         try:
             return (sympy.nsimplify(given, rational=True) if given.has(sympy.Float) else given).doit()
         except Exception as error:
-            raise ValueError(f"SymPy cannot work out your expression: {error}") from error
+            raise ValueError(f"SymPy cannot work out your formula: {error}") from error
 
     def _names(self):
         return listed([f"`{s}`" for s in self.symbols])
 
     def _compare(self, answer, given):
-        points = self.points()
-        right = [evaluate(self.reference, p) for p in points]
-        mine = [evaluate(given, p) for p in points]
+        right = [evaluate(self.reference, p) for p in self.points]
+        mine = [evaluate(given, p) for p in self.points]
         equal = [agree(m, r) for m, r in zip(mine, right)]
         rows = tuple(
-            (
-                ", ".join(f"{s} = {float(v):.4g}" for s, v in p.items()),
-                f"{float(r):.6g}",
-                readable(m),
-                "✓" if e else "✗",
-            )
-            for p, r, m, e in list(zip(points, right, mine, equal))[:4]
+            (", ".join(f"{s} = {float(v):.4g}" for s, v in p.items()), *shown(r, m), "✓" if e else "✗")
+            for p, r, m, e in list(zip(self.points, right, mine, equal))[:4]
         )
         if all(equal):
-            return self._verdict(RIGHT, self._proof(given), answer, rows)
-        return self._verdict(WRONG, self._diagnose(given, points, mine, right, equal), rows=rows)
+            value = answer if is_function(answer) else sympy.Lambda(self.symbols, given)
+            return self._verdict(RIGHT, self._proof(given), value=value, rows=rows)
+        numbers = np.array([np.nan if m is None else float(m) for m in mine])
+        if found := self.search.find([{"the formula": numbers}]):
+            return self._verdict(WRONG, found.kind, where=found.where, rows=rows)
+        return self._verdict(WRONG, self._observe(given, mine, right, equal), rows=rows)
 
     def _proof(self, given):
         difference = given - self.reference
@@ -101,24 +146,22 @@ class Derivation:
             return "SymPy proves it equal to the reference."
         return f"Equal to the reference at {POINTS} random points, to 35 digits."
 
-    def _diagnose(self, given, points, mine, right, equal):
-        for wrong, diagnosis in self.wrong:
-            if all(agree(m, evaluate(wrong, p)) for m, p in zip(mine, points)):
-                return diagnosis
+    def _observe(self, given, mine, right, equal):
+        """What can be said of a mistake that was not found."""
         if any(m is None for m in mine):
             return (
-                "At some points your expression has no real value: it divides by 0, or takes the root of a "
+                "At some points your formula has no real value: it divides by 0, or takes the root of a "
                 "negative number."
             )
         if given == 0:
             return "It is 0, and should not be."
         nonzero = [i for i, r in enumerate(right) if r != 0]
-        sizes = [{s.name: float(v) for s, v in points[i].items()} for i in nonzero]
+        sizes = [{s.name: float(v) for s, v in self.points[i].items()} for i in nonzero]
         zeros = all(equal[i] for i in range(len(right)) if right[i] == 0)
         if zeros and (words := name_factor([float(mine[i] / right[i]) for i in nonzero], sizes)):
             return f"It is exactly {words}."
-        for s in (s for s, domain in self.symbols.items() if domain == "delta"):
-            values = {v for v in (0, 1) if all(e for e, p in zip(equal, points) if p[s] == v)}
+        for s in (s for s in self.symbols if self.domains[s.name] == "delta"):
+            values = {v for v in (0, 1) if all(e for e, p in zip(equal, self.points) if p[s] == v)}
             if values:
                 return f"It is right where {s} = {values.pop()}, and wrong where it is not."
         missing = self.reference.free_symbols - given.free_symbols
@@ -129,15 +172,27 @@ class Derivation:
             "It is not equal to the right answer, and not by a mistake known here. Compare the values below."
         )
 
-    def _verdict(self, status, diagnosis, value=None, rows=()):
-        value = self.reference if value is None else value
+    def _verdict(self, status, diagnosis, where="", value=None, rows=()):
         note = (
-            f"The first {len(rows)} of {POINTS} random points. Both expressions are evaluated to {DIGITS} "
+            f"The first {len(rows)} of {POINTS} random points. Both formulas are evaluated to {DIGITS} "
             "digits and must agree to 35."
         )
-        columns = ("point", "expected", "yours", "equal") if rows else ()
-        hints = Hints(self.name, self.hints)
-        return Verdict(self.name, status, diagnosis, value, columns, rows, note if rows else "", hints)
+        return Verdict(
+            self.name,
+            status,
+            diagnosis,
+            self.answer if value is None else value,
+            where,
+            ("point", "expected", "yours", "equal") if rows else (),
+            rows,
+            note if rows else "",
+            texts(self.hints),
+        )
+
+
+def is_function(answer):
+    """Whether the formula is a function of symbols; otherwise it is an expression."""
+    return callable(answer) and not isinstance(answer, sympy.Basic)
 
 
 def draw(rng, domain):
@@ -155,9 +210,9 @@ def evaluate(expression, point):
     try:
         value = expression.xreplace(point).evalf(DIGITS)
     except Exception as error:
-        raise ValueError(f"SymPy cannot evaluate your expression: {error}") from error
+        raise ValueError(f"SymPy cannot evaluate your formula: {error}") from error
     if not value.is_number:
-        raise ValueError(f"Your expression has no number as its value: it still holds `{value}`.")
+        raise ValueError(f"Your formula has no number as its value: it still holds `{value}`.")
     return value if value.is_Float or value.is_Rational else None
 
 
@@ -168,5 +223,6 @@ def agree(a, b):
     return bool(abs(a - b) <= AGREE * max(abs(a), abs(b)))
 
 
-def readable(value):
-    return "no real value" if value is None else f"{float(value):.6g}"
+def shown(right, mine):
+    """Both values as text."""
+    return (f"{float(right):.6g}", "no real value") if mine is None else told_apart(right, mine)

@@ -1,4 +1,4 @@
-"""What a learner sees after asking for a check: a verdict, in plain text and as HTML.
+"""What a learner sees after asking: a verdict, in plain text and as HTML.
 
 The HTML takes its text colour and background from the page, so it reads in light and dark themes; a coloured
 bar at the left repeats what the words say, and is never the only sign.
@@ -23,41 +23,57 @@ def prose(text):
     return "".join(code(part) if i % 2 else escape(part) for i, part in enumerate(text.split("`")))
 
 
+def closed(summary, body, opened=False):
+    """HTML that stays closed until the reader opens it."""
+    return (
+        f'<details style="margin:.3em 0"{" open" if opened else ""}>'
+        f'<summary style="cursor:pointer">{escape(summary)}</summary>{body}</details>'
+    )
+
+
+def paragraph(text):
+    return f'<p style="margin:.3em 0 .3em 1.2em">{prose(text)}</p>'
+
+
 @dataclass(frozen=True, eq=False)
-class Hints:
-    """The hints of one exercise, mildest first; each stays closed until it is opened."""
+class Hint:
+    """One hint of an exercise, closed until it is opened."""
 
     exercise: str
+    number: int
     texts: tuple[str, ...]
 
     def __repr__(self):
-        return "\n".join(f"Hint {i} for {self.exercise}: {text}" for i, text in enumerate(self.texts, 1))
+        more = f'\nThe next one: judge.hint("{self.exercise}", {self.number + 1})'
+        text = f"Hint {self.number} of {len(self.texts)} for {self.exercise}: {self.texts[self.number - 1]}"
+        return text + (more if self.number < len(self.texts) else "")
 
     def _repr_html_(self):
-        return "".join(
-            f'<details style="margin:.3em 0"><summary style="cursor:pointer">Hint {i} of {len(self.texts)}'
-            f'</summary><p style="margin:.3em 0 .3em 1.2em">{prose(text)}</p></details>'
-            for i, text in enumerate(self.texts, 1)
-        )
+        body = paragraph(self.texts[self.number - 1])
+        if self.number < len(self.texts):
+            body += Hint(self.exercise, self.number + 1, self.texts)._repr_html_()
+        return closed(f"Hint {self.number} of {len(self.texts)}", body)
 
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
     """The outcome of a check. It is displayed by naming it last in a cell.
 
-    status: "right", "wrong" or "not yet". diagnosis: what was found, in a sentence or two.
-    value: the learner's answer if it is right, the reference otherwise, so that later cells can go on.
-    columns, rows: the evidence, as text. note: how it was judged. hints: for when they are asked for.
+    status: "right", "wrong" or "not yet". diagnosis: what was found, in a sentence or two. where: the place
+    of the mistake, for when it is asked for; empty if it is not known, or told already. value: the learner's
+    answer if it is right, the reference otherwise, so that later cells can go on. columns, rows: the
+    evidence, as text. note: how it was judged. hints: for when they are asked for.
     """
 
     exercise: str
     status: str
     diagnosis: str
     value: Any = field(repr=False)
+    where: str = ""
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     note: str = ""
-    hints: Hints | None = None
+    hints: tuple[str, ...] = ()
 
     def __repr__(self):
         lines = [f"{MARK[self.status]} {self.exercise}: {self.status}", f"  {self.diagnosis}"]
@@ -67,24 +83,30 @@ class Verdict:
             lines += ["  " + "  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip() for r in table]
         if self.note:
             lines.append(f"  {self.note}")
+        if self.where:
+            lines.append("  For the place of the mistake: print(verdict.where)")
         if self.hints and self.status != RIGHT:
-            lines.append(f'  For a hint: check.hint("{self.exercise}")')
+            lines.append(f'  For a hint: judge.hint("{self.exercise}")')
         return "\n".join(lines)
 
     def _repr_html_(self):
-        hints = self.hints._repr_html_() if self.hints and self.status != RIGHT else ""
+        hints = (
+            Hint(self.exercise, 1, self.hints)._repr_html_() if self.hints and self.status != RIGHT else ""
+        )
+        where = closed("Where is it?", paragraph(self.where)) if self.where else ""
         return (
             f'<div role="group" aria-label="{escape(self.exercise)}: {self.status}" '
             f'style="border-left:.4em solid {BAR[self.status]};padding:.4em 0 .4em .9em;margin:.4em 0">'
             f'<p style="margin:0 0 .3em"><strong><span aria-hidden="true">{MARK[self.status]}</span> '
             f"{self.status.capitalize()}</strong>: {code(self.exercise)}</p>"
             f'<p style="margin:.3em 0;max-width:46em">{prose(self.diagnosis)}</p>'
-            f"{self._table()}{hints}</div>"
+            f"{where}{self._table()}{hints}</div>"
         )
 
     def _table(self):
+        note = f'<p style="margin:.3em 0"><small>{prose(self.note)}</small></p>' if self.note else ""
         if not self.rows:
-            return f'<p style="margin:.3em 0"><small>{prose(self.note)}</small></p>' if self.note else ""
+            return note
         cell = "padding:.15em .9em .15em 0;text-align:left;font-weight:inherit"
         head = "".join(
             f'<th scope="col" style="{cell}"><strong>{escape(c)}</strong></th>' for c in self.columns
@@ -95,13 +117,10 @@ class Verdict:
             + "</tr>"
             for row in self.rows
         )
-        opened = " open" if self.status == WRONG else ""
-        return (
-            f'<details style="margin:.3em 0"{opened}>'
-            '<summary style="cursor:pointer">The cases, one by one</summary>'
+        table = (
             f'<div role="group" aria-label="Cases of {escape(self.exercise)}" tabindex="0" '
             'style="overflow-x:auto">'
             f'<table style="margin:.3em 0;border-collapse:collapse"><thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
-            f'<p style="margin:.3em 0"><small>{prose(self.note)}</small></p></details>'
         )
+        return closed("The cases, one by one", table + note, opened=self.status == WRONG)

@@ -1,0 +1,137 @@
+"""Run a learner's function, and say in words why it gives nothing that could be compared."""
+
+import copy
+import dis
+import linecache
+import re
+import traceback
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+YOUR_TURN = "The answer is still open. Write it in the cell above, run that cell, then run this one."
+# What a line often lacks when its shapes do not fit, and what an error message means.
+ADVICE = {
+    r"\.T\b": "`.T` turns round all axes, the batch too; `.mT` transposes the last two.",
+    r"\b(sum|mean|max)\((?!.*keepdims)": "With `keepdims=True` its result can be broadcast again.",
+    r"loop of ufunc does not support": "NumPy takes no symbols: use `sqrt`, `exp`, `log` of SymPy.",
+}
+
+
+@dataclass(frozen=True)
+class Values:
+    """What a function returned, by name, and which of its arguments it changed."""
+
+    arrays: dict[str, np.ndarray]
+    changed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is nothing to compare."""
+
+    text: str
+    kind: str
+    unfinished: bool = False
+
+
+def attempt(function, inputs, outputs):
+    """Run the function on copies of the inputs: Values, or a Failure that says why there are none."""
+    copies = copy.deepcopy(inputs)
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = function(*copies)
+    except Exception as error:
+        return failure(error, function)
+    if result is ... or (result is None and is_empty(function)):
+        return Failure(YOUR_TURN, "stub", unfinished=True)
+    if result is None:
+        return Failure("It returns None. Did you forget `return`?", "None")
+    found = read(result, outputs)
+    if isinstance(found, Failure):
+        return found
+    changed = tuple(
+        i for i, (a, b) in enumerate(zip(copies, inputs)) if not np.array_equal(a, b, equal_nan=True)
+    )
+    return Values(found, changed)
+
+
+def failure(error, function):
+    """The Failure for an exception: the answer is open, or what went wrong and in which line of it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, NotImplementedError):
+        other = frames[-1].name
+        still = f"It calls `{other}`, whose own answer is still open: use `right_{other}` in its place."
+        return Failure(YOUR_TURN if other == function.__name__ else still, "stub", unfinished=True)
+    if isinstance(error, TypeError) and "ellipsis" in str(error):
+        return Failure(YOUR_TURN, "stub", unfinished=True)
+    text = f"It raises {type(error).__name__}: {str(error).strip() or 'no message'}"
+    file = getattr(getattr(function, "__code__", None), "co_filename", None)
+    own = [frame for frame in frames if frame.filename == file]
+    line = linecache.getline(own[-1].filename, own[-1].lineno).strip() if own else ""
+    if line:
+        text = f"{text} (in `{own[-1].name}`: `{line}`)."
+    where = line if isinstance(error, ValueError) else str(error)
+    return Failure(
+        " ".join([text, *(a for p, a in ADVICE.items() if re.search(p, where))]), type(error).__name__
+    )
+
+
+def read(result, outputs):
+    """The returned object as named float arrays, or the Failure that says what was expected."""
+    parts = [result] if len(outputs) == 1 else result
+    if len(outputs) > 1 and not (isinstance(result, tuple | list) and len(result) == len(outputs)):
+        got = f"{len(result)} values" if isinstance(result, tuple | list) else a_type(result)
+        return Failure(f"Expected {len(outputs)} values, ({', '.join(outputs)}), got {got}.", "count")
+    if any(part is ... for part in parts):
+        return Failure(YOUR_TURN, "stub", unfinished=True)
+    arrays = {}
+    for name, part in zip(outputs, parts):
+        if part is None:
+            return Failure(f"{name} is None. Did you forget to compute or to return it?", "None")
+        try:
+            array = np.asarray(part)
+        except Exception:
+            array = None
+        if array is None or array.dtype.kind not in "fiub":
+            return Failure(
+                f"{name} should be an array of real numbers, but it {is_what(part, array)}.", "type"
+            )
+        arrays[name] = array
+    return arrays
+
+
+def is_what(part, array):
+    """What stands in the place of an array of real numbers."""
+    if array is not None and array.dtype.kind == "c":
+        return f"holds numbers of type {array.dtype}"
+    if array is not None and array.dtype == object and array.size:
+        entry = next((e for e in array.flat if not isinstance(e, int | float)), None)
+        if entry is not None and type(part) is np.ndarray:
+            return f"holds {a_type(entry)}, `{str(entry)[:40]}`: is one of your names a symbol?"
+    return f"is {a_type(part)}"
+
+
+def is_empty(function):
+    """Whether the body is only a docstring, `...`, `pass` or `return None`."""
+    try:
+        names = {instruction.opname for instruction in dis.get_instructions(function)}
+    except TypeError:
+        return False
+    return names <= {"RESUME", "NOP", "LOAD_CONST", "POP_TOP", "RETURN_VALUE", "RETURN_CONST"}
+
+
+def a_type(thing):
+    name = type(thing).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} `{name}`"
+
+
+def quoted(name):
+    return f"“{name}”"
+
+
+def listed(names):
+    """a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

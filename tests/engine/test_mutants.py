@@ -1,0 +1,190 @@
+"""The edits of a right function: each rule makes the slip that it names, and says it in words."""
+
+import ast
+import inspect
+
+import numpy as np
+import pytest
+
+from handgrad.mutants import KINDS, RULES, Program, code, expression, mutants, replaced
+from handgrad.ops import softmax, softmax_backward
+from handgrad.ops.normalization import layer_norm, layer_norm_backward
+
+
+def centre(x, w, mask):
+    weighted = w * x
+    mean = weighted.mean(axis=-1, keepdims=True)
+    gram = x @ weighted.mT
+    s = np.where(mask, gram / np.sqrt(mean.shape[-2]), -np.inf)
+    return x - mean - 2 * (w**3), np.exp(s).sum(axis=-1)
+
+
+RNG = np.random.default_rng(0)
+ARGUMENTS = RNG.normal(size=(2, 3, 4)), RNG.normal(size=(2, 3, 4)), RNG.random((2, 3, 3)) < 0.7
+SIZES = {"D": 4}
+
+# Of every kind: some words of one edit, and the line that it makes.
+EXPECTED = [
+    ("order", "the wrong order", "return (np.exp(s).sum(axis=-1), x - mean - 2 * w ** 3)"),
+    ("term", "the term `mean` is missing", "x - 2 * w ** 3"),
+    ("only", "only the term `x` is there", "return (x, np"),
+    ("sign", "the term `mean` has the wrong sign", "x + mean - 2 * w ** 3"),
+    ("factor", "the factor `w` is missing, in `w * x`", "weighted = x"),
+    ("divisor", "the division by `sqrt(mean.shape[-2])` is missing", "np.where(mask, gram, -np.inf)"),
+    ("exchanged", "the two sides of `x @ weighted.mT` are exchanged", "gram = weighted.mT @ x"),
+    ("transpose", "`weighted` is not transposed in `x @ weighted.mT`", "gram = x @ weighted"),
+    ("sum or mean", "a sum stands where a mean should", "mean = weighted.sum(axis=-1, keepdims=True)"),
+    ("axis", "the mean runs over axis -2, not over axis -1", "mean = weighted.mean(axis=-2, keepdims=True)"),
+    ("axis", "the sum runs over the whole array", "np.exp(s).sum()"),
+    ("keepdims", "`keepdims=True` is missing", "mean = weighted.mean(axis=-1)"),
+    ("condition", "`mask` is used the wrong way round", "np.where(mask, -np.inf, gram / "),
+    ("condition", "`mask` is not asked", "s = gram / np.sqrt(mean.shape[-2])"),
+    ("size", "D stands where `mean.shape[-2]` should", "np.sqrt(D)"),
+    ("inverse", "`sqrt(mean.shape[-2])` multiplies where it should divide", "gram * np.sqrt(mean.shape[-2])"),
+    ("twice", "`w` stands there twice", "weighted = w * x * w"),
+    ("reduction", "the mean is not taken", "mean = weighted\n"),
+    ("name", "`w` stands where `x` should, in `w * x`", "weighted = w * w"),
+    ("step", "`exp` is left out", "s.sum(axis=-1)"),
+    ("number", "3 stands where 2 should", "3 * w ** 3"),
+    (
+        "number",
+        "-1e9 stands where -∞ should",
+        "np.where(mask, gram / np.sqrt(mean.shape[-2]), -1000000000.0)",
+    ),
+    ("power", "`w` has the power 2, not 3", "2 * w ** 2"),
+    ("power", "a root is missing", "gram / mean.shape[-2]"),
+    ("batch", "`x @ weighted.mT` is summed over the batch", "gram = (x @ weighted.mT).sum(axis=0)"),
+    ("negative", "`w * x` has the wrong sign", "weighted = -(w * x)"),
+    ("names", "`w` and `x` are exchanged", "weighted = x * w"),
+    ("weights", "`x` is left out of `x @ weighted.mT`", "gram = (0 * x + 1) @ weighted.mT"),
+    ("taken", "which should be taken away", "return (mean + 2 * w ** 3"),
+    ("too many", "the factor `2` is too many, at `w * x`", "weighted = w * x * 2"),
+    ("too many", "the division by `D` is too many, at `w * x`", "weighted = w * x / D"),
+    ("centred", "the mean is taken away from `x`", "w * (x - x.mean(axis=-1, keepdims=True))"),
+    ("guard", "1e-12 is added to `sqrt(mean.shape[-2])`", "gram / (np.sqrt(mean.shape[-2]) + 1e-12)"),
+]
+
+
+def source(program, edit):
+    """The text of the program after an edit."""
+    return ast.unparse(replaced(program.tree, {id(old): new for old, new in edit.changes})) + "\n"
+
+
+@pytest.mark.parametrize(
+    "kind, words, line", EXPECTED, ids=[f"{k}-{i}" for i, (k, *_) in enumerate(EXPECTED)]
+)
+def test_an_edit_is_what_its_words_say(kind, words, line):
+    program = Program(centre)
+    edits = [e for e in program.edits(ARGUMENTS, SIZES) if e.kind == kind and words in e.place]
+    assert edits, words
+    assert any(line in source(program, edit) for edit in edits), [source(program, e) for e in edits]
+
+
+def heavy(x, w):
+    y = (w * x).mean(axis=-1, keepdims=True) * (x + w)
+    z = np.exp(x - w) * (x**2).sum(axis=-1, keepdims=True)
+    return w * y - z * x
+
+
+OTHERS = [
+    ("outside", "`w` stands outside a mean", "y = x.mean(axis=-1, keepdims=True) * w * (x + w)"),
+    ("outside", "`w` stands outside `exp`", "z = (np.exp(x) - w) *"),
+    ("outside", "the power stands outside a sum", "x.sum(axis=-1, keepdims=True) ** 2"),
+    (
+        "apart",
+        "this is a product of means",
+        "x.mean(axis=-1, keepdims=True) * w.mean(axis=-1, keepdims=True)",
+    ),
+    ("partly", "does not reach `w`", "y = x * (w * x).mean(axis=-1, keepdims=True) + w"),
+    ("moved", "the factor `w` belongs to", "return y - z * x * w"),
+]
+
+
+@pytest.mark.parametrize("kind, words, line", OTHERS, ids=[f"{k}-{i}" for i, (k, *_) in enumerate(OTHERS)])
+def test_an_edit_of_sums_and_products_is_what_its_words_say(kind, words, line):
+    program = Program(heavy)
+    edits = [e for e in program.edits(ARGUMENTS[:2]) if e.kind == kind and words in e.place]
+    assert edits, words
+    assert any(line in source(program, edit) for edit in edits), [source(program, e) for e in edits]
+
+
+def test_every_kind_is_expected_here():
+    assert {kind for kind, *_ in EXPECTED + OTHERS} == set(KINDS)
+
+
+def test_one_slip_at_several_places():
+    def chain(dy, a):
+        da = dy @ a.mT
+        return (a * da).sum(axis=-1), (a * dy).sum(axis=-1), (dy * da).sum(axis=-1)
+
+    program = Program(chain, outputs=("x", "y", "z"))
+    a, dy = RNG.normal(size=(2, 3, 3)), RNG.normal(size=(2, 3, 3))
+    habits = [e for e in program.edits((dy, a)) if e.scope == "Everywhere" and "a mean stands" in e.what]
+    assert len(habits) == 1 and source(program, habits[0]).count(".mean(") == 3
+    but = [
+        e for e in program.edits((dy, a)) if e.scope.startswith("Everywhere but for") and "a mean" in e.what
+    ]
+    assert sorted(source(program, e).count(".mean(") for e in but) == [2, 2, 2]
+    assert {e.label for e in program.edits((dy, a)) if e.kind == "sum or mean" and not e.scope} == set("xyz")
+
+
+def test_an_edited_function_runs_and_the_right_one_stays_as_it_is():
+    before = inspect.getsource(centre)
+    program = Program(centre)
+    right = centre(*ARGUMENTS)
+    for mine, own in zip(program.function()(*ARGUMENTS), right):
+        assert np.array_equal(mine, own)
+    edit = next(e for e in program.edits(ARGUMENTS) if "the term `mean` is missing" in e.what)
+    assert not np.array_equal(program.function(edit)(*ARGUMENTS)[0], right[0])
+    assert np.array_equal(program.function()(*ARGUMENTS)[0], right[0]) and inspect.getsource(centre) == before
+
+
+def test_the_mutants_of_a_shipped_backward():
+    """Among those of LayerNorm is the formula that is in print: γ outside the sums."""
+    x, gamma, dy = RNG.normal(size=(2, 3, 4)), RNG.normal(1, 0.5, 4), RNG.normal(size=(2, 3, 4))
+    _, cache = layer_norm(x, gamma, 0 * gamma)
+    x_hat, r = cache["x_hat"], cache["inverse_std"]
+    printed = gamma * r * (dy - dy.mean(-1, keepdims=True) - x_hat * (dy * x_hat).mean(-1, keepdims=True))
+    found = []
+    for edit, backward in mutants(layer_norm_backward, (dy, cache), ("dx", "dgamma", "dbeta")):
+        try:
+            dx = backward(dy, cache)[0]
+        except Exception:
+            continue  # an edit need not run
+        if np.shape(dx) == printed.shape and np.allclose(dx, printed, rtol=1e-12, atol=0):
+            found.append(edit)
+    assert any(edit.kind == "moved" for edit in found)
+
+
+def test_most_mutants_run():
+    s, da = RNG.normal(size=(3, 4)), RNG.normal(size=(3, 4))
+    _, cache = softmax(s)
+    ran = 0
+    every = list(mutants(softmax_backward, (da, cache)))
+    for _, backward in every:
+        try:
+            backward(da, cache)
+            ran += 1
+        except Exception:
+            pass
+    assert len(every) > 50 and ran > 0.6 * len(every)
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(ValueError, match="function: expected the source of a function, got 'x = 1'"):
+        Program("x = 1")
+
+
+def test_expressions_read_as_one_says_them():
+    tree = expression(
+        "np.mean(A, axis=-1, keepdims=True) * xp.sum(B, axis=0)", A=expression("x"), B=expression("y")
+    )
+    assert code(tree) == "`mean(x) * sum(y, axis=0)`"
+    assert code(expression("cache['a'] * da")) == "`a * da`"
+    assert code(expression("a" * 100)).endswith("…`")
+
+
+def test_every_rule_is_used():
+    program, other = Program(centre), Program(heavy)
+    kinds = {e.kind for e in [*program.edits(ARGUMENTS, SIZES), *other.edits(ARGUMENTS[:2])]}
+    assert kinds == set(KINDS) and len(RULES) == 10
