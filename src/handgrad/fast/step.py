@@ -20,6 +20,7 @@ the arrays of a tree that it is given too. Shapes: b sequences of T tokens are n
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,17 +110,16 @@ def normalize_backward(dy, cache, dparams, arena):
     gamma = cache["gamma"]
     mean = gamma[:, None] / len(gamma)
     for d, hat, r in arena.blocks(dy, cache["x_hat"], cache["inverse_std"]):  # (block, D) twice, (block, 1)
-        used = arena.used
-        product = library(d).multiply(d, hat, out=arena.like(d))
-        through_variance = product @ mean
-        dparams["gamma"] += column_sum(product)
-        if "beta" in dparams:
-            through_mean = d @ -mean
-            dparams["beta"] += column_sum(d)
-        scale_shift(d, gamma, through_mean if "beta" in dparams else None, out=d)
-        subtract_product(d, hat, through_variance, scratch=product)
-        d *= r
-        arena.used = used
+        with arena.scratch():
+            product = library(d).multiply(d, hat, out=arena.like(d))
+            through_variance = product @ mean
+            dparams["gamma"] += column_sum(product)
+            if "beta" in dparams:
+                through_mean = d @ -mean
+                dparams["beta"] += column_sum(d)
+            scale_shift(d, gamma, through_mean if "beta" in dparams else None, out=d)
+            subtract_product(d, hat, through_variance, scratch=product)
+            d *= r
     return dy
 
 
@@ -151,30 +151,29 @@ def project(x, params, names, scale, arena):
         start, width = width, width + params[f"W_{name}"].shape[1]
         columns[name] = slice(start, width)
     y, of_names = arena.empty(len(x), width), {"params": params, "columns": columns, "scale": scale}
-    used = arena.used
-    linear(x, *joined(of_names, arena), y)
-    arena.used = used
+    with arena.scratch():
+        W, b = joined(of_names, arena)
+        linear(x, W, b, out=y)
     return y, of_names
 
 
 def project_backward(dy, x, of_names, dparams, arena):
     """dy (n, width) -> dx (n, D)."""
     dx, columns, matmul = arena.like(x), of_names["columns"], library(x).matmul
-    used = arena.used
-    W, b = joined(of_names, arena)
-    matmul(dy, W.T, out=dx)
-    sums = {"W": matmul(x.T, dy, out=W)}
-    if b is not None:
-        sums["b"] = column_sum(dy)
-    for letter, array in sums.items():
-        if "Q" in columns:
-            array[..., columns["Q"]] *= of_names["scale"]
-        for name, at in columns.items():
-            if arena.first:
-                dparams[f"{letter}_{name}"][...] = array[..., at]
-            else:
-                dparams[f"{letter}_{name}"] += array[..., at]
-    arena.used = used
+    with arena.scratch():
+        W, b = joined(of_names, arena)
+        matmul(dy, W.T, out=dx)
+        sums = {"W": matmul(x.T, dy, out=W)}
+        if b is not None:
+            sums["b"] = column_sum(dy)
+        for letter, array in sums.items():
+            if "Q" in columns:
+                array[..., columns["Q"]] *= of_names["scale"]
+            for name, at in columns.items():
+                if arena.first:
+                    dparams[f"{letter}_{name}"][...] = array[..., at]
+                else:
+                    dparams[f"{letter}_{name}"] += array[..., at]
     return dx
 
 
@@ -197,13 +196,11 @@ def attention(q, k, v, future, hidden, keep, step):
         if hidden is not None:
             e += hidden[..., :end]
         factor = exponentials(e, arena.empty(b, H, length, 1), hidden is not None)
-        kept, used = e, arena.used
-        if keep is not None:
-            kept = drop(arena.copy(e), keep[..., rows, :end], p)
-        y = matmul(kept, v[:, :, :end], out=o_heads[:, :, rows])
+        with arena.scratch():
+            dropped = e if keep is None else drop(arena.copy(e), keep[..., rows, :end], p)
+            y = matmul(dropped, v[:, :, :end], out=o_heads[:, :, rows])
         if factor is not None:
             y *= factor
-        arena.used = used
         parts.append((rows, end, e, factor))
     return o, {"q": q, "k": k, "v": v, "o": o, "parts": parts, "keep": keep, "p": p}
 
@@ -218,23 +215,23 @@ def attention_backward(do, cache, dq, dk, dv, arena):
     if library(do) is not np:
         do = arena.copy(do)
     for number, (rows, end, e, factor) in enumerate(reversed(cache["parts"])):
-        used, dy, kept = arena.used, do[:, :, rows], e
-        if factor is not None:
-            dy = np.multiply(dy, factor, out=arena.like(dy))
-        ds = matmul(dy, v[:, :, :end].mT, out=arena.like(e))
-        if keep is not None:
-            drop(ds, keep[..., rows, :end], cache["p"])
-            kept = drop(arena.copy(e), keep[..., rows, :end], cache["p"])
-        softmax_backward(ds, e, factor)
-        matmul(ds, k[:, :, :end], out=dq[:, :, rows])
-        if number == 0:  # the last queries see every key
-            matmul(kept.mT, dy, out=dv)
-            matmul(ds.mT, q[:, :, rows], out=dk)
-        else:
-            part = arena.like(dv[:, :, :end])
-            dv[:, :, :end] += matmul(kept.mT, dy, out=part)
-            dk[:, :, :end] += matmul(ds.mT, q[:, :, rows], out=part)
-        arena.used = used
+        with arena.scratch():
+            dy, dropped = do[:, :, rows], e
+            if factor is not None:
+                dy = np.multiply(dy, factor, out=arena.like(dy))
+            ds = matmul(dy, v[:, :, :end].mT, out=arena.like(e))
+            if keep is not None:
+                drop(ds, keep[..., rows, :end], cache["p"])
+                dropped = drop(arena.copy(e), keep[..., rows, :end], cache["p"])
+            softmax_backward(ds, e, factor)
+            matmul(ds, k[:, :, :end], out=dq[:, :, rows])
+            if number == 0:  # the last queries see every key
+                matmul(dropped.mT, dy, out=dv)
+                matmul(ds.mT, q[:, :, rows], out=dk)
+            else:
+                part = arena.like(dv[:, :, :end])
+                dv[:, :, :end] += matmul(dropped.mT, dy, out=part)
+                dk[:, :, :end] += matmul(ds.mT, q[:, :, rows], out=part)
 
 
 def multi_head(h, memory, params, future, hidden, keep, out, step):
@@ -248,18 +245,16 @@ def multi_head(h, memory, params, future, hidden, keep, out, step):
         for name in names:
             if library(h) is not np or params[f"W_{name}"].shape[1] != config.H * config.K:
                 whole[name] = arena.empty(b, config.H, len(x) // b, config.K)
-    used = arena.used
-    for x, names in uses:
-        y, of_names = project(x, params, names, 1 / math.sqrt(config.K), arena)
-        projected.append(of_names)
-        parts |= {name: heads(y[:, at], b, config.K) for name, at in of_names["columns"].items()}
-    if step.angles and memory is None:
-        turn(parts["Q"], *step.angles)
-        turn(parts["K"], *step.angles)
-    for name, array in whole.items():  # ops.repeat_heads
-        array.reshape(b, parts[name].shape[1], -1, *array.shape[2:])[...] = parts[name][:, :, None]
-    if library(h) is not np:
-        arena.used = used
+    with nullcontext() if library(h) is np else arena.scratch():
+        for x, names in uses:
+            y, of_names = project(x, params, names, 1 / math.sqrt(config.K), arena)
+            projected.append(of_names)
+            parts |= {name: heads(y[:, at], b, config.K) for name, at in of_names["columns"].items()}
+        if step.angles and memory is None:
+            turn(parts["Q"], *step.angles)
+            turn(parts["K"], *step.angles)
+        for name, array in whole.items():  # ops.repeat_heads
+            array.reshape(b, parts[name].shape[1], -1, *array.shape[2:])[...] = parts[name][:, :, None]
     q, k, v = ((parts | whole)[name] for name in "QKV")
     o, attended = attention(q, k, v, future, hidden, keep, step)
     linear(o, params["W_O"], params.get("b_O"), out)
@@ -313,13 +308,13 @@ def active_again(h, activation, keep, p, arena):
     """The result of `active` once more; its slope takes the place of h. In cache blocks."""
     a, (gate, slope) = arena.like(h), ACTIVATIONS[activation]
     for own_h, own_a, own_keep in arena.blocks(h, a, keep):
-        used, own_gate = arena.used, arena.like(own_h)
-        gate(own_h, out=own_gate)
-        library(own_h).multiply(own_h, own_gate, out=own_a)
-        slope(own_h, own_gate, own_a)
-        drop(own_a, own_keep, p)
-        drop(own_h, own_keep, p)  # dropout multiplies both, so its backward is in the slope
-        arena.used = used
+        with arena.scratch():
+            own_gate = arena.like(own_h)
+            gate(own_h, out=own_gate)
+            library(own_h).multiply(own_h, own_gate, out=own_a)
+            slope(own_h, own_gate, own_a)
+            drop(own_a, own_keep, p)
+            drop(own_h, own_keep, p)  # dropout multiplies both, so its backward is in the slope
     return a
 
 
@@ -330,12 +325,11 @@ def feed_forward(x, params, config, keep, out, arena):
         first, last, activation = "gate", "down", "silu"
         up = linear(x, params["W_up"], None, arena.empty(len(x), config.F))
     h = linear(x, params[f"W_{first}"], None, arena.empty(len(x), config.F))
-    used = arena.used
-    a = active(h, params.get(f"b_{first}"), activation, keep, config.p, arena)
-    if up is not None:
-        a *= up
-    linear(a, params[f"W_{last}"], params.get(f"b_{last}"), out)
-    arena.used = used
+    with arena.scratch():
+        a = active(h, params.get(f"b_{first}"), activation, keep, config.p, arena)
+        if up is not None:
+            a *= up
+        linear(a, params[f"W_{last}"], params.get(f"b_{last}"), out)
     cache = {"params": params, "first": first, "last": last, "h": h, "up": up}
     return cache | {"active": dict(activation=activation, keep=keep, p=config.p)}
 
@@ -419,20 +413,20 @@ def sublayer(x, name, params, step):
 def sublayer_backward(dy, cache, grads, dmemory, step):
     """dy (n, D) -> dx (n, D) in its place; added to grads of the block."""
     arena, config, name, normed = step.arena, step.config, cache["name"], cache["normed"]
-    used, dnorm, h = arena.used, grads[f"{name}_norm"], cache["x"]
-    if config.norm == "post":
-        dy = normalize_backward(dy, normed, dnorm, arena)
-    dh = dy if config.norm != "output" and cache["keep"] is None else arena.copy(dy)
-    if config.norm == "output":
-        dh = normalize_backward(dh, normed, dnorm, arena)
-    if config.norm == "pre":
-        h = scale_shift(normed["x_hat"], normed["gamma"], normed["beta"], step.buffers[0])  # again
-    dh = drop(dh, cache["keep"], config.p)
-    dh = inside_backward(name, dh, h, cache["f"], grads[name], dmemory, step)
-    if config.norm == "pre":
-        dh = normalize_backward(dh, normed, dnorm, arena)
-    dy += dh  # x is used twice: by f, and by the connection around f
-    arena.used = used
+    dnorm, h = grads[f"{name}_norm"], cache["x"]
+    with arena.scratch():
+        if config.norm == "post":
+            dy = normalize_backward(dy, normed, dnorm, arena)
+        dh = dy if config.norm != "output" and cache["keep"] is None else arena.copy(dy)
+        if config.norm == "output":
+            dh = normalize_backward(dh, normed, dnorm, arena)
+        if config.norm == "pre":
+            h = scale_shift(normed["x_hat"], normed["gamma"], normed["beta"], step.buffers[0])  # again
+        dh = drop(dh, cache["keep"], config.p)
+        dh = inside_backward(name, dh, h, cache["f"], grads[name], dmemory, step)
+        if config.norm == "pre":
+            dh = normalize_backward(dh, normed, dnorm, arena)
+        dy += dh  # x is used twice: by f, and by the connection around f
     if config.norm == "pre":  # else dy lies there
         arena.give_back(*cache["memory"])
     return dy
@@ -514,16 +508,16 @@ def head(x, params, config, arena):
 
 def head_backward(dlogits, cache, params, config, grads, arena):
     """dlogits (n, V) -> dx (n, D) in the place of x."""
-    own, x, y, used = grads.get("head", {}), cache["x"], cache["y"], arena.used
+    own, x, y = grads.get("head", {}), cache["x"], cache["y"]
     dW = grads["embedding"]["E"].T if config.tied else own["W_out"]
-    dx = linear_backward(dlogits, y, cache["W"], y, dW, own.get("b_out"), arena)
-    if config.head_transform:
-        dx = normalize_backward(dx, cache["normed"], grads["head_norm"], arena)
-        slope, W = cache["h"], params["head"]["W_transform"]
-        active_again(slope, config.activation, None, 0, arena)
-        slope *= dx
-        dx = linear_backward(slope, x, W, x, own["W_transform"], own["b_transform"], arena)
-    arena.used = used
+    with arena.scratch():
+        dx = linear_backward(dlogits, y, cache["W"], y, dW, own.get("b_out"), arena)
+        if config.head_transform:
+            dx = normalize_backward(dx, cache["normed"], grads["head_norm"], arena)
+            slope, W = cache["h"], params["head"]["W_transform"]
+            active_again(slope, config.activation, None, 0, arena)
+            slope *= dx
+            dx = linear_backward(slope, x, W, x, own["W_transform"], own["b_transform"], arena)
     arena.give_back(*cache["memory"])
     return dx
 
@@ -600,13 +594,14 @@ def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.
     workspace.reset(E)
 
     def run(share, grads, arena):
-        loss, used = 0.0, arena.used
+        loss = 0.0
         for rows in workspace.pieces(share, T * config.F):
-            z, cache = part_forward(*of_rows(rows), arena)
-            own = targets[rows].reshape(-1), weights[rows].reshape(-1)
-            loss += cross_entropy(z, *own, label_smoothing, arena)  # z has become its gradient
-            part_backward(z, cache, grads, arena)
-            arena.used, arena.first = used, False
+            with arena.scratch():
+                z, cache = part_forward(*of_rows(rows), arena)
+                own = targets[rows].reshape(-1), weights[rows].reshape(-1)
+                loss += cross_entropy(z, *own, label_smoothing, arena)  # z has become its gradient
+                part_backward(z, cache, grads, arena)
+            arena.first = False
         return loss
 
     losses, grads = added_up(run, shares(B, len(workspace.arenas)), workspace, params, out)
