@@ -327,6 +327,39 @@ def test_nothing_of_one_step_reaches_the_next(name):
     assert optree.tree_all(optree.tree_map(np.array_equal, kept, again))
 
 
+def numbers_in_use(name, workspace, between=lambda arena: None):
+    """The most numbers that an arena had in use in a forward and a backward, and those in use after each."""
+    params, config, batch = problem(name, T=32, S=32)
+    logits, cache = fast_step.forward(params, config, batch, workspace=workspace)
+    (arena,) = workspace.arenas
+    after_forward = arena.used
+    between(arena)
+    fast_step.backward(logits, cache)
+    return max(end for _, end in arena.placed.values()), after_forward, arena.used
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_backward_gives_back_what_the_forward_was_handed(name):
+    """All of it, but the gradient of the memory, which both stacks share."""
+    _, _, left = numbers_in_use(name, Workspace(1))
+    sources = CONFIGS[name].kind == "encoder-decoder" and 4 * 32  # sequences of 32 tokens
+    assert left == sources * CONFIGS[name].D
+
+
+@pytest.mark.parametrize("kind", CHOICES["kind"])
+def test_a_pre_norm_backward_takes_its_scratch_from_what_it_gives_back(kind):
+    """In the end there is room below for all of it; without the giving back, it would lie on top."""
+    most, after_forward, _ = numbers_in_use(f"{kind}, pre", Workspace(1))
+    post_most, post_after_forward, _ = numbers_in_use(f"{kind}, post", Workspace(1))
+    assert most - after_forward < post_most - post_after_forward
+
+
+@pytest.mark.parametrize("name", ["encoder-decoder, pre", "decoder, post", "BERT"])
+def test_what_was_handed_out_since_is_not_given_back(name):
+    with pytest.raises(RuntimeError, match="end: expected the end of what is in use"):
+        numbers_in_use(name, Workspace(1), between=lambda arena: arena.empty(1))
+
+
 # Wrong gradients: each replaces one piece, and the comparison above must refute it.
 
 

@@ -61,9 +61,13 @@ class Arena:
         return _Scratch(self)
 
     def give_back(self, start, end):
-        """Take back what was handed out from start to end, unless more was handed out since."""
-        if self.used == end:
-            self.used = start
+        """Take back what was handed out from start to end.
+
+        Raises RuntimeError unless it is what was handed out last.
+        """
+        if self.used != end:
+            raise RuntimeError(f"end: expected the end of what is in use, {self.used}, got {end}")
+        self.used = start
 
     def like(self, x):
         """An array of the shape of x."""

@@ -9,7 +9,7 @@ The formulas are those of `ops`; each function here names its own and says what 
     in place          a result takes the place of an input that is not needed again
     recomputation     the outputs of norms and activations are computed again, and not kept
     workspace         the arrays of a step lie in memory that the next step uses again, at lines of the cache,
-                      and what lies on top is given back as the backward is done with it
+                      and the backward gives it back in the opposite order, as it is done with each part
     two workers       each takes half of the sequences, in a thread; their gradients are added
 
 What NumPy and torch say differently is in `kernels`: sums as products, sorting, fused chains.
@@ -51,7 +51,7 @@ from .kernels import (
     turn,
 )
 from .memory import Arena, Workspace, shares
-from .sharing import added_up, arguments_of, weighted_targets
+from .sharing import added_up, arguments_of, gradients_of_others, weighted_targets
 
 # Embedding: ops.embedding and ops.positions
 
@@ -368,6 +368,7 @@ class Step:
     future: Any  # (queries, queries), -∞ where a key comes after the query and 0 elsewhere, or None
     hidden: Any  # (b, 1, 1, T), -∞ at padding and 0 elsewhere, or None
     memory: Any  # (m, D) or None
+    dmemory: Any  # (m, D), the gradient of the memory, or None
     memory_hidden: Any  # (b, 1, 1, S) or None
     angles: tuple  # cos and sin (T, K/2) of rotary positions, or nothing
     buffers: tuple  # two arrays (n, D), for what goes into a sub-layer and what comes out
@@ -383,11 +384,12 @@ def inside(name, h, params, out, step):
     return multi_head(h, None, params, step.future, step.hidden, keep, out, step)
 
 
-def inside_backward(name, dy, h, cache, dparams, dmemory, step):
+def inside_backward(name, dy, h, cache, dparams, step):
     """dy, h (n, D) -> dx (n, D)."""
     if name == "feed_forward":
         return feed_forward_backward(dy, h, cache, dparams, step.arena)
-    return multi_head_backward(dy, h, cache, dparams, dmemory if name == "cross_attention" else None, step)
+    dmemory = step.dmemory if name == "cross_attention" else None
+    return multi_head_backward(dy, h, cache, dparams, dmemory, step)
 
 
 def sublayer(x, name, params, step):
@@ -401,7 +403,7 @@ def sublayer(x, name, params, step):
     drop(after, cache["keep"], config.p)
     if config.norm == "pre":
         x += after
-        return x, cache | {"memory": (start, arena.used)}
+        return x, cache | {"start": start, "end": arena.used}
     if config.norm == "post":
         after += x
     y, cache["normed"] = normalize(after, norm, config.eps, arena, out=arena.like(x))
@@ -410,7 +412,7 @@ def sublayer(x, name, params, step):
     return y, cache
 
 
-def sublayer_backward(dy, cache, grads, dmemory, step):
+def sublayer_backward(dy, cache, grads, step):
     """dy (n, D) -> dx (n, D) in its place; added to grads of the block."""
     arena, config, name, normed = step.arena, step.config, cache["name"], cache["normed"]
     dnorm, h = grads[f"{name}_norm"], cache["x"]
@@ -423,21 +425,24 @@ def sublayer_backward(dy, cache, grads, dmemory, step):
         if config.norm == "pre":
             h = scale_shift(normed["x_hat"], normed["gamma"], normed["beta"], step.buffers[0])  # again
         dh = drop(dh, cache["keep"], config.p)
-        dh = inside_backward(name, dh, h, cache["f"], grads[name], dmemory, step)
+        dh = inside_backward(name, dh, h, cache["f"], grads[name], step)
         if config.norm == "pre":
             dh = normalize_backward(dh, normed, dnorm, arena)
         dy += dh  # x is used twice: by f, and by the connection around f
-    if config.norm == "pre":  # else dy lies there
-        arena.give_back(*cache["memory"])
+    if config.norm == "pre":  # else dy lies in what this sub-layer, or the one above, was handed
+        arena.give_back(cache["start"], cache["end"])
     return dy
 
 
 # The model: model.encode and model.decode in one, model.head, the loss, and the step
 
 
-def stack(name, tokens, params, config, next_keep, arena, segments=None, memory=None, memory_hidden=None):
-    """Embedding, blocks, final norm of "encoder" or "decoder": tokens (b, T) -> x (n, D), cache."""
-    (b, T), hidden, angles = tokens.shape, None, ()
+def stack(name, tokens, params, config, next_keep, arena, segments=None, **of_memory):
+    """Embedding, blocks, final norm of "encoder" or "decoder": tokens (b, T) -> x (n, D), cache.
+
+    of_memory: memory, dmemory and memory_hidden of the Step of a decoder that has a memory.
+    """
+    (b, T), hidden, angles, start = tokens.shape, None, (), arena.used
     source = "source_" if name == "encoder" and config.kind == "encoder-decoder" else ""
     tables = params["embedding"] | params.get(f"{source}embedding", {})
     x, embedded = embed(
@@ -452,7 +457,9 @@ def stack(name, tokens, params, config, next_keep, arena, segments=None, memory=
         angles = like(np.cos(angles), x), like(np.sin(angles), x)
     queries = min(arena.queries, max(32, T // 4))
     future = hidden_future(queries, arena) if name == "decoder" else None
+    of_memory = dict(memory=None, dmemory=None, memory_hidden=None) | of_memory
     step = Step(
+        **of_memory,
         config=config,
         next_keep=next_keep,
         arena=arena,
@@ -460,38 +467,39 @@ def stack(name, tokens, params, config, next_keep, arena, segments=None, memory=
         queries=queries,
         future=future,
         hidden=hidden,
-        memory=memory,
-        memory_hidden=memory_hidden,
         angles=angles,
         buffers=(arena.like(x), arena.like(x)),
     )
     cache = {"name": name, "source": source, "T": T, "embedded": embedded, "step": step, "normed": None}
-    cache["blocks"] = [[] for _ in params[name]]
+    cache |= {"start": start, "below_blocks": arena.used, "blocks": [[] for _ in params[name]]}
     for block, of_block in zip(params[name], cache["blocks"]):
         for part in ("self_attention", "cross_attention", "feed_forward"):
             if part in block:
                 x, of_part = sublayer(x, part, block, step)
                 of_block.append(of_part)
-    start = arena.used
+    cache["above_blocks"] = arena.used
     if config.final_norm:
         x, cache["normed"] = normalize(x, params[f"{name}_norm"], config.eps, arena, out=x)
-    return x, cache | {"memory": (start, arena.used)}
+    return x, cache | {"end": arena.used}
 
 
 def stack_backward(dx, cache, grads):
-    """dx (n, D) -> dmemory (m, D), the sum of what the blocks give, or None."""
-    name, source, step = cache["name"], cache["source"], cache["step"]
-    dmemory = None if step.memory is None else step.arena.zeros_like(step.memory)
+    """dx (n, D) -> dmemory (m, D), the sum of what the blocks give, or None. Gives back all of the stack."""
+    name, source, step, arena = cache["name"], cache["source"], cache["step"], cache["step"].arena
+    if step.dmemory is not None:
+        step.dmemory[...] = 0
     if cache["normed"]:
-        dx = normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], step.arena)
-        step.arena.give_back(*cache["memory"])
+        dx = normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], arena)
+    arena.give_back(cache["above_blocks"], cache["end"])
     for block, of_block in reversed(list(zip(cache["blocks"], grads[name]))):
         for of_part in reversed(block):
-            dx = sublayer_backward(dx, of_part, of_block, dmemory, step)
+            dx = sublayer_backward(dx, of_part, of_block, step)
     dtables = grads["embedding"] | grads.get(f"{source}embedding", {})
     dnorm = grads.get(f"{source}embedding_norm")
-    embed_backward(dx, cache["T"], cache["embedded"], dtables, dnorm, step.arena)
-    return dmemory
+    embed_backward(dx, cache["T"], cache["embedded"], dtables, dnorm, arena)
+    blocks_are_back = step.config.norm == "pre"
+    arena.give_back(cache["start"], cache["below_blocks" if blocks_are_back else "above_blocks"])
+    return step.dmemory
 
 
 def head(x, params, config, arena):
@@ -503,7 +511,7 @@ def head(x, params, config, arena):
         y, cache["normed"] = normalize(y, params["head_norm"], config.eps, arena, out=y)
     W = params["embedding"]["E"].T if config.tied else own["W_out"]
     logits = linear(y, W, own.get("b_out"), arena.empty(len(x), config.V))
-    return logits, cache | {"y": y, "W": W, "memory": (start, arena.used)}
+    return logits, cache | {"y": y, "W": W, "start": start, "end": arena.used}
 
 
 def head_backward(dlogits, cache, params, config, grads, arena):
@@ -518,7 +526,7 @@ def head_backward(dlogits, cache, params, config, grads, arena):
             active_again(slope, config.activation, None, 0, arena)
             slope *= dx
             dx = linear_backward(slope, x, W, x, own["W_transform"], own["b_transform"], arena)
-    arena.give_back(*cache["memory"])
+    arena.give_back(cache["start"], cache["end"])
     return dx
 
 
@@ -526,9 +534,11 @@ def part_forward(params, config, batch, next_keep, arena):
     """The logits (n, V) of some sequences, in the arena of a worker, and the cache."""
     encoded = decoded = None
     if config.kind == "encoder-decoder":
+        m = math.prod(batch["source"].shape)
+        dmemory = arena.empty(m, config.D)  # below both stacks: the encoder's backward gives back above it
         memory, encoded = stack("encoder", batch["source"], params, config, next_keep, arena)
-        seen = dict(memory=memory, memory_hidden=encoded["step"].hidden)
-        x, decoded = stack("decoder", batch["target_in"], params, config, next_keep, arena, **seen)
+        of_memory = dict(memory=memory, dmemory=dmemory, memory_hidden=encoded["step"].hidden)
+        x, decoded = stack("decoder", batch["target_in"], params, config, next_keep, arena, **of_memory)
     elif config.kind == "decoder":
         x, decoded = stack("decoder", batch["tokens"], params, config, next_keep, arena)
     else:
@@ -536,7 +546,8 @@ def part_forward(params, config, batch, next_keep, arena):
             "encoder", batch["tokens"], params, config, next_keep, arena, batch.get("segments")
         )
     logits, headed = head(x, params, config, arena)
-    return logits, {"params": params, "config": config, "headed": headed, "stacks": (decoded, encoded)}
+    cache = {"params": params, "config": config, "headed": headed, "stacks": (decoded, encoded)}
+    return logits, cache | {"logits": logits}
 
 
 def part_backward(dlogits, cache, grads, arena):
@@ -557,9 +568,11 @@ def forward(params, config, batch, draw_keep=None, workspace=None):
     workspace.reset(params["embedding"]["E"])
     B, T = batch["target_in" if config.kind == "encoder-decoder" else "tokens"].shape
     shared, of_rows = shares(B, len(workspace.arenas)), arguments_of(params, config, batch, draw_keep)
-    parts = workspace.map(lambda rows, arena: part_forward(*of_rows(rows), arena), shared)
+    others = gradients_of_others(params, workspace, shared)
+    parts = workspace.map(lambda rows, arena: part_forward(**of_rows(rows), arena=arena), shared)
     logits, caches = zip(*parts)
     cache = {"workspace": workspace, "use": workspace.uses, "shares": shared, "parts": caches}
+    cache["others"] = others
     return library(logits[0]).concatenate(logits).reshape(B, T, config.V), cache  # a copy
 
 
@@ -576,10 +589,11 @@ def backward(dlogits, cache, out=None):
 
     def run(job, grads, arena):
         rows, own = job
-        part_backward(arena.copy(dlogits[rows].reshape(-1, dlogits.shape[-1])), own, grads, arena)
+        own["logits"][...] = dlogits[rows].reshape(own["logits"].shape)
+        part_backward(own["logits"], own, grads, arena)
 
     jobs = list(zip(cache["shares"], cache["parts"]))
-    return added_up(run, jobs, workspace, params, out)[1]
+    return added_up(run, jobs, params, out=out, others=cache["others"], workspace=workspace)[1]
 
 
 def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.0, workspace=None, out=None):
@@ -597,12 +611,19 @@ def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.
         loss = 0.0
         for rows in workspace.pieces(share, T * config.F):
             with arena.scratch():
-                z, cache = part_forward(*of_rows(rows), arena)
-                own = targets[rows].reshape(-1), weights[rows].reshape(-1)
-                loss += cross_entropy(z, *own, label_smoothing, arena)  # z has become its gradient
+                z, cache = part_forward(**of_rows(rows), arena=arena)
+                loss += cross_entropy(
+                    z,
+                    targets=targets[rows].reshape(-1),
+                    weights=weights[rows].reshape(-1),
+                    label_smoothing=label_smoothing,
+                    arena=arena,
+                )  # z has become its gradient
                 part_backward(z, cache, grads, arena)
             arena.first = False
         return loss
 
-    losses, grads = added_up(run, shares(B, len(workspace.arenas)), workspace, params, out)
+    jobs = shares(B, len(workspace.arenas))
+    others = gradients_of_others(params, workspace, jobs)
+    losses, grads = added_up(run, jobs, params, out=out, others=others, workspace=workspace)
     return like(np.asarray(sum(losses)), E)[()], grads
