@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import optree
 
+from .algebra import is_shape
 from .config import Config, bert_base, gpt2_small, llama_like, shapes, vaswani_base
 
 
@@ -56,7 +57,7 @@ def total(config):
 
 def count(config):
     """The number of parameters by counting the entries of every array, without allocating one."""
-    return sum(prod(shape) for shape in optree.tree_leaves(shapes(config), is_leaf=_is_shape))
+    return sum(prod(shape) for shape in optree.tree_leaves(shapes(config), is_leaf=is_shape))
 
 
 def multiply_adds(config, T, S=None):
@@ -187,10 +188,6 @@ Transformer's 65 million is 63 with 37 000 tokens; the paper says "about 37000".
 
 def _key_width(config):
     return (config.H_kv or config.H) * config.K
-
-
-def _is_shape(node):
-    return isinstance(node, tuple)
 
 
 def _owner(array):

@@ -18,6 +18,7 @@ import optree
 import sympy
 
 from . import symbolic
+from .algebra import is_shape
 from .ops.table import NUMERIC_SIZES
 
 TOLERANCE = {15: 1e-7, 50: 1e-28}
@@ -44,12 +45,12 @@ def prove(op):
     rng = np.random.default_rng(0)
     shapes = op.shapes(op.sizes)
     options = op.options(op.sizes, rng) | op.exact
-    names = leaf_names(shapes, is_leaf=_is_shape)
+    names = leaf_names(shapes, is_leaf=is_shape)
     inputs = optree.tree_unflatten(
-        optree.tree_structure(shapes, is_leaf=_is_shape),
+        optree.tree_structure(shapes, is_leaf=is_shape),
         [
             symbolic.symbols(name, shape)
-            for name, shape in zip(names, optree.tree_leaves(shapes, is_leaf=_is_shape), strict=True)
+            for name, shape in zip(names, optree.tree_leaves(shapes, is_leaf=is_shape), strict=True)
         ],
     )
     y, cache = op.forward(**inputs, **options)
@@ -182,10 +183,6 @@ def leaf_names(tree, is_leaf=None):
         path = path[1:] if path[0] == "params" and len(path) > 1 else path
         names.append(".".join(map(str, path)))
     return names
-
-
-def _is_shape(node):
-    return isinstance(node, tuple)
 
 
 def _unwrap(dy):

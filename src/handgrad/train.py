@@ -20,6 +20,7 @@ import optree
 from tqdm import tqdm
 
 from . import model, optim
+from .algebra import is_shape
 from .config import Config, init, shapes
 
 FORMAT = 1  # of a checkpoint
@@ -236,7 +237,7 @@ def load(path, config: Config, recipe: Recipe) -> State:
 
     tree = shapes(config)
     trees = {"params": tree, "m": tree, "v": tree}
-    trees = optree.tree_map_with_path(leaf, trees, is_leaf=lambda node: isinstance(node, tuple))
+    trees = optree.tree_map_with_path(leaf, trees, is_leaf=is_shape)
     bits = np.random.PCG64()
     bits.state = about["rng"]
     moments = {"step": about["step"], "m": trees["m"], "v": trees["v"]}

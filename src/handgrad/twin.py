@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from .algebra import is_shape
 from .config import shapes
 
 ACTIVATIONS = {
@@ -274,12 +275,12 @@ def turn(x, base):
 def load(twin, params):
     """Copy nested dictionaries of arrays into the twin; returns it. Raises ValueError on another tree."""
     tree = shapes(twin.config)
-    expected, got = optree.tree_structure(tree, is_leaf=_is_shape), optree.tree_structure(params)
+    expected, got = optree.tree_structure(tree, is_leaf=is_shape), optree.tree_structure(params)
     if expected != got:
         raise ValueError(f"params: expected the tree {expected}, got {got}")
-    wanted, given = optree.tree_leaves(tree, is_leaf=_is_shape), optree.tree_leaves(params)
+    wanted, given = optree.tree_leaves(tree, is_leaf=is_shape), optree.tree_leaves(params)
     with torch.no_grad():
-        for path, shape, array in zip(optree.tree_paths(tree, is_leaf=_is_shape), wanted, given, strict=True):
+        for path, shape, array in zip(optree.tree_paths(tree, is_leaf=is_shape), wanted, given, strict=True):
             if tuple(array.shape) != shape:
                 raise ValueError(f"params{list(path)}: expected shape {shape}, got {tuple(array.shape)}")
             tensor, transposed = find(twin, path)
@@ -350,8 +351,4 @@ def _read(twin, read):
         values = read(tensor).detach().cpu().numpy()
         return (values.T if transposed else values).copy()
 
-    return optree.tree_map_with_path(array, shapes(twin.config), is_leaf=_is_shape)
-
-
-def _is_shape(node):
-    return isinstance(node, tuple)
+    return optree.tree_map_with_path(array, shapes(twin.config), is_leaf=is_shape)

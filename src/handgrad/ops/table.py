@@ -12,6 +12,7 @@ import numpy as np
 import optree
 import sympy
 
+from ..algebra import is_shape
 from .activations import (
     gelu,
     gelu_backward,
@@ -87,9 +88,7 @@ class Op:
 
     def draw(self, sizes, rng):
         """Random inputs (standard normal, float64: also γ and β) and options of these sizes."""
-        inputs = optree.tree_map(
-            rng.standard_normal, self.shapes(sizes), is_leaf=lambda shape: isinstance(shape, tuple)
-        )
+        inputs = optree.tree_map(rng.standard_normal, self.shapes(sizes), is_leaf=is_shape)
         return inputs, self.options(sizes, rng)
 
 
