@@ -10,6 +10,7 @@ a backward that returns zeros would pass. A failed check is an AssertionError th
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import mpmath
@@ -82,14 +83,15 @@ def differences(op, rng, inputs=None, options=None, digits=15, sizes=None, toler
     """
     if inputs is None:
         inputs, options = op.draw(sizes or NUMERIC_SIZES, rng)
-    if digits == 15:
-        return _differences(op, rng, inputs, options or {}, np.asarray, math.fsum, digits, tolerance)
-    with mpmath.workdps(digits + 5):
-        return _differences(op, rng, inputs, options or {}, _precise, mpmath.fsum, digits, tolerance)
-
-
-def _differences(op, rng, inputs, options, number, total, digits, tolerance):
     tolerance = TOLERANCE[digits] if tolerance is None else tolerance
+    compare = partial(_differences, op, rng, inputs, options or {}, digits=digits, tolerance=tolerance)
+    if digits == 15:
+        return compare(number=np.asarray, total=math.fsum)
+    with mpmath.workdps(digits + 5):
+        return compare(number=_precise, total=mpmath.fsum)
+
+
+def _differences(op, rng, inputs, options, *, number, total, digits, tolerance):
     inputs = optree.tree_map(number, inputs)
     h = 10.0 ** (-digits / 3) if digits == 15 else mpmath.mpf(10) ** (-digits // 3)
     y, cache = op.forward(**inputs, **options)

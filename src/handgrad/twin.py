@@ -59,12 +59,13 @@ class Twin(nn.Module):
         batch = {name: torch.as_tensor(array, device=device) for name, array in batch.items()}
         drop = Dropout(c, draw_keep, device)
         if c.kind == "encoder":
-            x = self.encode(batch["tokens"], drop, batch.get("segments"))
+            x = self.encode(batch["tokens"], drop, segments=batch.get("segments"))
         elif c.kind == "decoder":
-            x = self.decode(batch["tokens"], None, None, drop)
+            x = self.decode(batch["tokens"], drop)
         else:
             memory = self.encode(batch["source"], drop)
-            x = self.decode(batch["target_in"], memory, visible(batch["source"], c.pad), drop)
+            seen = visible(batch["source"], c.pad)
+            x = self.decode(batch["target_in"], drop, memory=memory, memory_mask=seen)
         if c.head_transform:
             x = self.head_norm(ACTIVATIONS[c.activation](self.head.transform(x)))
         if not c.tied:
@@ -85,23 +86,23 @@ class Twin(nn.Module):
     def encode(self, tokens, drop, segments=None):
         c = self.config
         if c.kind == "encoder":
-            x = self.embedding(
-                tokens, self.embedding.E, getattr(self, "embedding_norm", None), drop, segments
-            )
+            norm = getattr(self, "embedding_norm", None)
+            x = self.embedding(tokens, self.embedding.E, norm, drop, segments=segments)
         else:
             E = self.embedding.E if c.shared else self.source_embedding.E
             x = self.source_embedding(tokens, E, getattr(self, "source_embedding_norm", None), drop)
         for block in self.encoder:
-            x = block(x, None, visible(tokens, c.pad), None, drop)
+            x = block(x, drop, mask=visible(tokens, c.pad))
         return self.encoder_norm(x) if c.final_norm else x
 
-    def decode(self, tokens, memory, memory_mask, drop):
+    def decode(self, tokens, drop, memory=None, memory_mask=None):
         c, T = self.config, tokens.shape[1]
         x = self.embedding(tokens, self.embedding.E, getattr(self, "embedding_norm", None), drop)
         mask = torch.ones(T, T, dtype=torch.bool, device=tokens.device).tril()
         padding = visible(tokens, c.pad)
+        mask = mask if padding is None else mask & padding
         for block in self.decoder:
-            x = block(x, memory, mask if padding is None else mask & padding, memory_mask, drop)
+            x = block(x, drop, mask=mask, memory=memory, memory_mask=memory_mask)
         return self.decoder_norm(x) if c.final_norm else x
 
 
@@ -144,17 +145,20 @@ class Block(nn.Module):
             self.cross_attention, self.cross_attention_norm = Attention(config), norm(config)
         self.feed_forward, self.feed_forward_norm = FeedForward(config), norm(config)
 
-    def forward(self, x, memory, mask, memory_mask, drop):
+    def forward(self, x, drop, mask, memory=None, memory_mask=None):
         rotary = self.config.positions == "rotary"
         x = self.around(
-            x, self.self_attention_norm, drop, lambda h: self.self_attention(h, h, mask, rotary, drop)
+            x,
+            self.self_attention_norm,
+            drop,
+            lambda h: self.self_attention(h, h, mask, rotary=rotary, drop=drop),
         )
         if self.cross:
             x = self.around(
                 x,
                 self.cross_attention_norm,
                 drop,
-                lambda h: self.cross_attention(h, memory, memory_mask, False, drop),
+                lambda h: self.cross_attention(h, memory, memory_mask, rotary=False, drop=drop),
             )
         return self.around(x, self.feed_forward_norm, drop, lambda h: self.feed_forward(h, drop))
 

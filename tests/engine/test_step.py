@@ -372,12 +372,13 @@ def entry_times(name, factor=1.001):
     """What a backward adds to one gradient is multiplied."""
 
     def mutate(f):
-        def wrong(*args):
-            trees = [arg for arg in args if isinstance(arg, dict) and isinstance(arg.get(name), np.ndarray)]
+        def wrong(*args, **named):
+            trees = [tree for tree in (*args, *named.values()) if isinstance(tree, dict)]
+            trees = [tree for tree in trees if isinstance(tree.get(name), np.ndarray)]
             trees = [tree for tree in trees if "x_hat" not in tree]  # not a cache
             for tree in trees:
                 tree[name][...] = 0  # what is written first needs no zeros; here it is given once
-            result = f(*args)
+            result = f(*args, **named)
             for tree in trees:
                 tree[name] *= factor
             return result
@@ -433,9 +434,9 @@ def no_row_sum(f):
 def last_block_only(f):
     """What earlier blocks of queries give to the keys and values is lost."""
 
-    def wrong(do, cache, dq, *rest):
+    def wrong(do, cache, dq, **others):
         dq[...] = 0
-        f(do, cache | {"parts": cache["parts"][-1:]}, dq, *rest)
+        f(do, cache | {"parts": cache["parts"][-1:]}, dq, **others)
 
     return wrong
 
@@ -463,7 +464,7 @@ def slope_of_relu(pair):
 
 
 def scale_forgotten(f):
-    return lambda dy, x, of_names, *rest: f(dy, x, of_names | {"scale": 1}, *rest)
+    return lambda dy, x, of_names, **others: f(dy, x, of_names | {"scale": 1}, **others)
 
 
 def memory_overwritten(f):

@@ -66,7 +66,7 @@ def weighted_share(params, config, batch, draw_keep, label_smoothing, rows, grad
         keeps_of(share, config, draw_keep)  # draws them, so that the generators stay equal
         loss, grads = 0.0, tree_map(np.zeros_like, params)
     else:
-        loss, grads = gradients(params, config, share, draw_keep, label_smoothing)
+        loss, grads = gradients(params, config, share, draw_keep=draw_keep, label_smoothing=label_smoothing)
     weight, dtype = own / max(all_counted, 1), tree_leaves(params)[0].dtype
     part = {"weight": np.asarray(weight, dtype), "loss": np.asarray(weight * loss, dtype)}
     return part | {"grads": tree_map(lambda g: weight * g, grads)}
@@ -82,7 +82,8 @@ def in_parallel(gradients):
 
     def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.0):
         rows = rows_of(dist.get_rank(), dist.get_world_size(), len(batch["target_out"]))
-        share = weighted_share(params, config, batch, draw_keep, label_smoothing, rows, gradients)
+        options = {"draw_keep": draw_keep, "label_smoothing": label_smoothing}
+        share = weighted_share(params, config, batch, **options, rows=rows, gradients=gradients)
         vector, unravel = tree_ravel(share)
         dist.all_reduce(torch.from_numpy(vector))  # in place: the sum over all processes
         whole = unravel(vector)

@@ -56,7 +56,7 @@ from .sharing import added_up, arguments_of, gradients_of_others, weighted_targe
 # Embedding: ops.embedding and ops.positions
 
 
-def embed(tokens, segments, tables, norm, config, next_keep, arena):
+def embed(tokens, segments, tables, norm, *, config, next_keep, arena):
     """model.embed. tokens (b, T) -> x (n, D), cache."""
     (b, T), D, index = tokens.shape, config.D, tokens.reshape(-1)
     x = take(tables["E"], index, arena.empty(b * T, D))
@@ -234,7 +234,7 @@ def attention_backward(do, cache, dq, dk, dv, arena):
                 dk[:, :, :end] += matmul(ds.mT, q[:, :, rows], out=part)
 
 
-def multi_head(h, memory, params, future, hidden, keep, out, step):
+def multi_head(h, params, memory, future, hidden, keep, out, step):
     """h (n, D) -> cache; y (n, D) is written to out. memory (m, D), m = b·S; None: h itself.
 
     For torch q, k and v are copied, so that each head lies in one piece, and their product is let go.
@@ -247,7 +247,7 @@ def multi_head(h, memory, params, future, hidden, keep, out, step):
                 whole[name] = arena.empty(b, config.H, len(x) // b, config.K)
     with nullcontext() if library(h) is np else arena.scratch():
         for x, names in uses:
-            y, of_names = project(x, params, names, 1 / math.sqrt(config.K), arena)
+            y, of_names = project(x, params, names, scale=1 / math.sqrt(config.K), arena=arena)
             projected.append(of_names)
             parts |= {name: heads(y[:, at], b, config.K) for name, at in of_names["columns"].items()}
         if step.angles and memory is None:
@@ -256,16 +256,17 @@ def multi_head(h, memory, params, future, hidden, keep, out, step):
         for name, array in whole.items():  # ops.repeat_heads
             array.reshape(b, parts[name].shape[1], -1, *array.shape[2:])[...] = parts[name][:, :, None]
     q, k, v = ((parts | whole)[name] for name in "QKV")
-    o, attended = attention(q, k, v, future, hidden, keep, step)
-    linear(o, params["W_O"], params.get("b_O"), out)
+    o, attended = attention(q, k, v, future=future, hidden=hidden, keep=keep, step=step)
+    linear(o, params["W_O"], params.get("b_O"), out=out)
     return {"params": params, "projected": projected, "attended": attended}
 
 
 def multi_head_backward(dy, h, cache, dparams, dmemory, step):
     """dy, h (n, D) -> dx (n, D); what the memory receives is added to dmemory, if there is one."""
     arena, K, attended, parts, whole = step.arena, step.config.K, cache["attended"], {}, {}
-    do = arena.like(attended["o"])
-    linear_backward(dy, attended["o"], cache["params"]["W_O"], do, dparams["W_O"], dparams.get("b_O"), arena)
+    o, W = attended["o"], cache["params"]["W_O"]
+    dW, db = dparams["W_O"], dparams.get("b_O")
+    do = linear_backward(dy, o, W, dx=arena.like(o), dW=dW, db=db, arena=arena)
     uses = list(zip([h] if dmemory is None else [h, step.memory], cache["projected"]))
     dys = [arena.empty(len(x), list(of_names["columns"].values())[-1].stop) for x, of_names in uses]
     for y, (_, of_names) in zip(dys, uses):
@@ -273,7 +274,7 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
     for name, x in zip("QKV", (attended["q"], attended["k"], attended["v"])):
         in_place = parts[name].shape == x.shape and (name == "Q" or library(x) is np)
         whole[name] = parts[name] if in_place else arena.like(x)
-    attention_backward(do, attended, whole["Q"], whole["K"], whole["V"], arena)
+    attention_backward(do, attended, dq=whole["Q"], dk=whole["K"], dv=whole["V"], arena=arena)
     for name, part in parts.items():
         if whole[name].shape != part.shape:  # ops.repeat_heads_backward
             whole[name] = whole[name].reshape(*part.shape[:2], -1, *part.shape[2:]).sum(axis=2)
@@ -283,7 +284,9 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
         cos, sin = step.angles
         turn(parts["Q"], cos, -sin)
         turn(parts["K"], cos, -sin)
-    dx, *others = [project_backward(y, x, of_names, dparams, arena) for y, (x, of_names) in zip(dys, uses)]
+    dx, *others = [
+        project_backward(y, x, of_names, dparams=dparams, arena=arena) for y, (x, of_names) in zip(dys, uses)
+    ]
     for dx_memory in others:
         dmemory += dx_memory  # every block uses the memory
     return dx
@@ -326,28 +329,29 @@ def feed_forward(x, params, config, keep, out, arena):
         up = linear(x, params["W_up"], None, arena.empty(len(x), config.F))
     h = linear(x, params[f"W_{first}"], None, arena.empty(len(x), config.F))
     with arena.scratch():
-        a = active(h, params.get(f"b_{first}"), activation, keep, config.p, arena)
+        chain = {"activation": activation, "keep": keep, "p": config.p}
+        a = active(h, params.get(f"b_{first}"), **chain, arena=arena)
         if up is not None:
             a *= up
         linear(a, params[f"W_{last}"], params.get(f"b_{last}"), out)
-    cache = {"params": params, "first": first, "last": last, "h": h, "up": up}
-    return cache | {"active": dict(activation=activation, keep=keep, p=config.p)}
+    return {"params": params, "first": first, "last": last, "h": h, "up": up, "chain": chain}
 
 
 def feed_forward_backward(dy, x, cache, dparams, arena):
     """dy (n, D) -> dx (n, D) in the place of x. The activations give their place to their gradient."""
-    slope, up = cache["h"], cache["up"]
+    params, slope, up = cache["params"], cache["h"], cache["up"]
     (W, b), (W_last, b_last) = ([f"{letter}_{cache[name]}" for letter in "Wb"] for name in ("first", "last"))
-    a = active_again(slope, **cache["active"], arena=arena)
+    a = active_again(slope, **cache["chain"], arena=arena)
     da = product = a if up is None else library(a).multiply(a, up, out=arena.like(a))
-    params = cache["params"]
-    linear_backward(dy, product, params[W_last], da, dparams[W_last], dparams.get(b_last), arena)
+    dW, db = dparams[W_last], dparams.get(b_last)
+    linear_backward(dy, product, params[W_last], dx=da, dW=dW, db=db, arena=arena)
     slope *= da
     if up is not None:
         slope *= up
         a *= da  # the gradient of what is gated
-        through_up = linear_backward(a, x, params["W_up"], arena.like(x), dparams["W_up"], None, arena)
-    dx = linear_backward(slope, x, params[W], x, dparams[W], dparams.get(b), arena)
+        W_up, dW_up = params["W_up"], dparams["W_up"]
+        through_up = linear_backward(a, x, W_up, dx=arena.like(x), dW=dW_up, db=None, arena=arena)
+    dx = linear_backward(slope, x, params[W], dx=x, dW=dparams[W], db=dparams.get(b), arena=arena)
     if up is not None:
         dx += through_up  # x is used twice: by the gate, and by what it gates
     return dx
@@ -377,19 +381,19 @@ class Step:
 def inside(name, h, params, out, step):
     """What a sub-layer computes of h (n, D): written to out. Returns its cache."""
     if name == "feed_forward":
-        return feed_forward(h, params, step.config, step.next_keep("hidden"), out, step.arena)
-    keep = step.next_keep("attention")
+        return feed_forward(h, params, step.config, step.next_keep("hidden"), out=out, arena=step.arena)
+    seen = {"memory": None, "future": step.future, "hidden": step.hidden}
     if name == "cross_attention":
-        return multi_head(h, step.memory, params, None, step.memory_hidden, keep, out, step)
-    return multi_head(h, None, params, step.future, step.hidden, keep, out, step)
+        seen = {"memory": step.memory, "future": None, "hidden": step.memory_hidden}
+    return multi_head(h, params, **seen, keep=step.next_keep("attention"), out=out, step=step)
 
 
 def inside_backward(name, dy, h, cache, dparams, step):
     """dy, h (n, D) -> dx (n, D)."""
     if name == "feed_forward":
-        return feed_forward_backward(dy, h, cache, dparams, step.arena)
+        return feed_forward_backward(dy, h, cache, dparams, arena=step.arena)
     dmemory = step.dmemory if name == "cross_attention" else None
-    return multi_head_backward(dy, h, cache, dparams, dmemory, step)
+    return multi_head_backward(dy, h, cache, dparams, dmemory=dmemory, step=step)
 
 
 def sublayer(x, name, params, step):
@@ -398,7 +402,7 @@ def sublayer(x, name, params, step):
     h, cache, norm, start = x, {"name": name, "x": x}, params[f"{name}_norm"], arena.used
     if config.norm == "pre":
         h, cache["normed"] = normalize(x, norm, config.eps, arena, out=before)
-    cache["f"] = inside(name, h, params[name], after, step)
+    cache["f"] = inside(name, h, params[name], out=after, step=step)
     cache["keep"] = step.next_keep("sublayer")
     drop(after, cache["keep"], config.p)
     if config.norm == "pre":
@@ -425,7 +429,7 @@ def sublayer_backward(dy, cache, grads, step):
         if config.norm == "pre":
             h = scale_shift(normed["x_hat"], normed["gamma"], normed["beta"], step.buffers[0])  # again
         dh = drop(dh, cache["keep"], config.p)
-        dh = inside_backward(name, dh, h, cache["f"], grads[name], step)
+        dh = inside_backward(name, dh, h, cache["f"], dparams=grads[name], step=step)
         if config.norm == "pre":
             dh = normalize_backward(dh, normed, dnorm, arena)
         dy += dh  # x is used twice: by f, and by the connection around f
@@ -437,7 +441,7 @@ def sublayer_backward(dy, cache, grads, step):
 # The model: model.encode and model.decode in one, model.head, the loss, and the step
 
 
-def stack(name, tokens, params, config, next_keep, arena, segments=None, **of_memory):
+def stack(name, tokens, params, *, config, next_keep, arena, segments=None, **of_memory):
     """Embedding, blocks, final norm of "encoder" or "decoder": tokens (b, T) -> x (n, D), cache.
 
     of_memory: memory, dmemory and memory_hidden of the Step of a decoder that has a memory.
@@ -445,9 +449,9 @@ def stack(name, tokens, params, config, next_keep, arena, segments=None, **of_me
     (b, T), hidden, angles, start = tokens.shape, None, (), arena.used
     source = "source_" if name == "encoder" and config.kind == "encoder-decoder" else ""
     tables = params["embedding"] | params.get(f"{source}embedding", {})
-    x, embedded = embed(
-        tokens, segments, tables, params.get(f"{source}embedding_norm"), config, next_keep, arena
-    )
+    told = {"config": config, "next_keep": next_keep, "arena": arena}
+    norm = params.get(f"{source}embedding_norm")
+    x, embedded = embed(tokens, segments, tables, norm, **told)
     if config.pad is not None:
         hidden = arena.empty(b, 1, 1, T)
         hidden[...] = 0
@@ -457,12 +461,10 @@ def stack(name, tokens, params, config, next_keep, arena, segments=None, **of_me
         angles = like(np.cos(angles), x), like(np.sin(angles), x)
     queries = min(arena.queries, max(32, T // 4))
     future = hidden_future(queries, arena) if name == "decoder" else None
-    of_memory = dict(memory=None, dmemory=None, memory_hidden=None) | of_memory
+    of_memory = {"memory": None, "dmemory": None, "memory_hidden": None} | of_memory
     step = Step(
+        **told,
         **of_memory,
-        config=config,
-        next_keep=next_keep,
-        arena=arena,
         b=b,
         queries=queries,
         future=future,
@@ -496,7 +498,7 @@ def stack_backward(dx, cache, grads):
             dx = sublayer_backward(dx, of_part, of_block, step)
     dtables = grads["embedding"] | grads.get(f"{source}embedding", {})
     dnorm = grads.get(f"{source}embedding_norm")
-    embed_backward(dx, cache["T"], cache["embedded"], dtables, dnorm, arena)
+    embed_backward(dx, cache["T"], cache["embedded"], dtables=dtables, dnorm=dnorm, arena=arena)
     blocks_are_back = step.config.norm == "pre"
     arena.give_back(cache["start"], cache["below_blocks" if blocks_are_back else "above_blocks"])
     return step.dmemory
@@ -507,7 +509,8 @@ def head(x, params, config, arena):
     start, own, y, cache = arena.used, params.get("head", {}), x, {"x": x}
     if config.head_transform:
         cache["h"] = linear(x, own["W_transform"], None, arena.like(x))
-        y = active(cache["h"], own["b_transform"], config.activation, None, 0, arena)
+        chain = {"activation": config.activation, "keep": None, "p": 0}
+        y = active(cache["h"], own["b_transform"], **chain, arena=arena)
         y, cache["normed"] = normalize(y, params["head_norm"], config.eps, arena, out=y)
     W = params["embedding"]["E"].T if config.tied else own["W_out"]
     logits = linear(y, W, own.get("b_out"), arena.empty(len(x), config.V))
@@ -517,34 +520,33 @@ def head(x, params, config, arena):
 def head_backward(dlogits, cache, params, config, grads, arena):
     """dlogits (n, V) -> dx (n, D) in the place of x."""
     own, x, y = grads.get("head", {}), cache["x"], cache["y"]
-    dW = grads["embedding"]["E"].T if config.tied else own["W_out"]
+    dW, db = grads["embedding"]["E"].T if config.tied else own["W_out"], own.get("b_out")
     with arena.scratch():
-        dx = linear_backward(dlogits, y, cache["W"], y, dW, own.get("b_out"), arena)
+        dx = linear_backward(dlogits, y, cache["W"], dx=y, dW=dW, db=db, arena=arena)
         if config.head_transform:
             dx = normalize_backward(dx, cache["normed"], grads["head_norm"], arena)
             slope, W = cache["h"], params["head"]["W_transform"]
-            active_again(slope, config.activation, None, 0, arena)
+            active_again(slope, config.activation, keep=None, p=0, arena=arena)
             slope *= dx
-            dx = linear_backward(slope, x, W, x, own["W_transform"], own["b_transform"], arena)
+            dW, db = own["W_transform"], own["b_transform"]
+            dx = linear_backward(slope, x, W, dx=x, dW=dW, db=db, arena=arena)
     arena.give_back(cache["start"], cache["end"])
     return dx
 
 
 def part_forward(params, config, batch, next_keep, arena):
     """The logits (n, V) of some sequences, in the arena of a worker, and the cache."""
-    encoded = decoded = None
+    encoded, decoded, told = None, None, {"config": config, "next_keep": next_keep, "arena": arena}
     if config.kind == "encoder-decoder":
         m = math.prod(batch["source"].shape)
         dmemory = arena.empty(m, config.D)  # below both stacks: the encoder's backward gives back above it
-        memory, encoded = stack("encoder", batch["source"], params, config, next_keep, arena)
-        of_memory = dict(memory=memory, dmemory=dmemory, memory_hidden=encoded["step"].hidden)
-        x, decoded = stack("decoder", batch["target_in"], params, config, next_keep, arena, **of_memory)
+        memory, encoded = stack("encoder", batch["source"], params, **told)
+        told |= {"memory": memory, "dmemory": dmemory, "memory_hidden": encoded["step"].hidden}
+        x, decoded = stack("decoder", batch["target_in"], params, **told)
     elif config.kind == "decoder":
-        x, decoded = stack("decoder", batch["tokens"], params, config, next_keep, arena)
+        x, decoded = stack("decoder", batch["tokens"], params, **told)
     else:
-        x, encoded = stack(
-            "encoder", batch["tokens"], params, config, next_keep, arena, batch.get("segments")
-        )
+        x, encoded = stack("encoder", batch["tokens"], params, **told, segments=batch.get("segments"))
     logits, headed = head(x, params, config, arena)
     cache = {"params": params, "config": config, "headed": headed, "stacks": (decoded, encoded)}
     return logits, cache | {"logits": logits}
@@ -553,7 +555,7 @@ def part_forward(params, config, batch, next_keep, arena):
 def part_backward(dlogits, cache, grads, arena):
     """Add the gradients of these sequences to grads; dlogits (n, V)."""
     params, config = cache["params"], cache["config"]
-    dx = head_backward(dlogits, cache["headed"], params, config, grads, arena)
+    dx = head_backward(dlogits, cache["headed"], params, config, grads=grads, arena=arena)
     for of_stack in filter(None, cache["stacks"]):
         dx = stack_backward(dx, of_stack, grads)  # after the decoder, dx is the gradient of the memory
 

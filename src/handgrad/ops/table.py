@@ -149,7 +149,8 @@ _p = sympy.Rational(3, 10)
 
 
 def _activation(forward, backward, formula, source):
-    return Op(forward, backward, dict(x="T D"), dict(T=2, D=3), formula, source, "04")
+    sizes = dict(T=2, D=3)
+    return Op(forward, backward, dict(x="T D"), sizes, formula=formula, source=source, chapter="04")
 
 
 OPS = {
