@@ -172,7 +172,7 @@ class Block(nn.Module):
 
 
 class Attention(nn.Module):
-    """F.scaled_dot_product_attention; written out only when weights are dropped by a given mask."""
+    """F.scaled_dot_product_attention; written out only when weights are dropped."""
 
     def __init__(self, config):
         super().__init__()
@@ -246,8 +246,8 @@ class Dropout:
     def __call__(self, site, x):
         if not self.acts(site):
             return x
-        mask = torch.as_tensor(np.asarray(self.draw_keep(tuple(x.shape))), device=self.device)
-        return x * mask / (1 - self.p)
+        keep = torch.as_tensor(np.asarray(self.draw_keep(tuple(x.shape))), device=self.device)
+        return x * keep / (1 - self.p)
 
 
 def norm(config):

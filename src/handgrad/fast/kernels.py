@@ -229,8 +229,8 @@ def cross_entropy(z, targets, weights, label_smoothing, arena):
     return loss
 
 
-def adamw(p, g, m, v, scratch, decay, beta_1, beta_2, root_bias, step, eps):
-    """optim.adamw for runs of numbers: p, m and v in place. step and root_bias hold the bias corrections."""
+def adamw(p, g, m, v, scratch, decay, beta_1, beta_2, root_bias, step_size, eps):
+    """optim.adamw for runs of numbers: p, m and v in place. step_size and root_bias correct the bias."""
     xp = library(p)
     p *= decay
     if xp is np:
@@ -240,14 +240,14 @@ def adamw(p, g, m, v, scratch, decay, beta_1, beta_2, root_bias, step, eps):
     else:
         m.lerp_(g, 1 - beta_1)
         v.mul_(beta_2).addcmul_(g, g, value=1 - beta_2)
-    step *= root_bias  # m / (√v / root_bias + ε) = root_bias m / (√v + root_bias ε)
+    step_size *= root_bias  # m / (√v / root_bias + ε) = root_bias m / (√v + root_bias ε)
     xp.sqrt(v, out=scratch)
     scratch += root_bias * eps
     if xp is np:
         np.divide(m, scratch, out=scratch)
-        p -= np.multiply(scratch, step, out=scratch)
+        p -= np.multiply(scratch, step_size, out=scratch)
     else:
-        p.addcdiv_(m, scratch, value=-step)
+        p.addcdiv_(m, scratch, value=-step_size)
 
 
 def square(x, scale, shift, out):

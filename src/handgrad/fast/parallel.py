@@ -9,7 +9,7 @@ starts two processes on this machine. For two processes on each of two machines,
 
 `first` is one of them, by a name or an address under which both reach it, and 29500 one of its free ports.
 
-Every process holds all parameters, and draws every batch and every dropout mask from the same generator. It
+Every process holds all parameters, and draws every batch and what dropout keeps from the same generator. It
 takes the hand-written gradients of its own share of the rows. Together they are the gradient of the batch:
 
     dL = Σ m_r/m dL_r            over the processes r, whose shares have m_r counted targets, and m in all
@@ -48,7 +48,7 @@ def rows_of(rank, processes, B):
 
 
 def share_of(batch, draw_keep, rows):
-    """The given rows of a batch, and of the dropout masks that are drawn for all of it."""
+    """The given rows of a batch, and of what dropout keeps, which is drawn for all of it."""
     B = len(batch["target_out"])
     own = {name: array[rows] for name, array in batch.items()}
     return own, draw_keep and (lambda shape: draw_keep((B, *shape[1:]))[rows])

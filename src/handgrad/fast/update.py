@@ -84,7 +84,7 @@ def adamw_in_place(
     norm = None if max_norm is None else math.sqrt(float(g @ g))
     factor = 1.0 if norm is None else clip_factor(norm, max_norm, 1e-6)
     state["step"] += 1
-    root_bias, step = math.sqrt(1 - beta_2 ** state["step"]), rate / (1 - beta_1 ** state["step"])
+    root_bias, step_size = math.sqrt(1 - beta_2 ** state["step"]), rate / (1 - beta_1 ** state["step"])
     workspace = workspace or Workspace(workers=1)
 
     def run(job, arena):
@@ -103,7 +103,7 @@ def adamw_in_place(
                 beta_1=beta_1,
                 beta_2=beta_2,
                 root_bias=root_bias,
-                step=step,
+                step_size=step_size,
                 eps=eps,
             )
 
