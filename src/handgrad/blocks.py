@@ -145,8 +145,8 @@ def encoder_block(
     at = {site: draw_keep if site in sites else None for site in SITES}
 
     def self_attention(h):
-        own, keys = params["self_attention"], {"mask": mask, "angles": angles}
-        return attend(h, h, own, H, **keys, draw_keep=at["attention"], p=p)
+        own, draw = params["self_attention"], at["attention"]
+        return attend(h, h, own, H, mask=mask, angles=angles, draw_keep=draw, p=p)
 
     def feed_forward(h):
         return transform(h, params["feed_forward"], activation, draw_keep=at["hidden"], p=p)
@@ -193,12 +193,12 @@ def decoder_block(
     at = {site: draw_keep if site in sites else None for site in SITES}
 
     def self_attention(h):
-        own, keys = params["self_attention"], {"mask": mask, "angles": angles}
-        return attend(h, h, own, H, **keys, draw_keep=at["attention"], p=p)
+        own, draw = params["self_attention"], at["attention"]
+        return attend(h, h, own, H, mask=mask, angles=angles, draw_keep=draw, p=p)
 
     def cross_attention(h):
-        own, keys = params["cross_attention"], {"mask": memory_mask, "angles": None}
-        return attend(h, memory, own, H, **keys, draw_keep=at["attention"], p=p)
+        own, draw = params["cross_attention"], at["attention"]
+        return attend(h, memory, own, H, mask=memory_mask, angles=None, draw_keep=draw, p=p)
 
     def feed_forward(h):
         return transform(h, params["feed_forward"], activation, draw_keep=at["hidden"], p=p)

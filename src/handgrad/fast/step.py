@@ -251,8 +251,9 @@ def multi_head(h, params, memory, future, hidden, keep, out, step):
             projected.append(of_names)
             parts |= {name: heads(y[:, at], b, config.K) for name, at in of_names["columns"].items()}
         if step.angles and memory is None:
-            turn(parts["Q"], *step.angles)
-            turn(parts["K"], *step.angles)
+            cos, sin = step.angles
+            turn(parts["Q"], cos, sin)
+            turn(parts["K"], cos, sin)
         for name, array in whole.items():  # ops.repeat_heads
             array.reshape(b, parts[name].shape[1], -1, *array.shape[2:])[...] = parts[name][:, :, None]
     q, k, v = ((parts | whole)[name] for name in "QKV")
@@ -382,10 +383,17 @@ def inside(name, h, params, out, step):
     """What a sub-layer computes of h (n, D): written to out. Returns its cache."""
     if name == "feed_forward":
         return feed_forward(h, params, step.config, step.next_keep("hidden"), out=out, arena=step.arena)
-    seen = {"memory": None, "future": step.future, "hidden": step.hidden}
-    if name == "cross_attention":
-        seen = {"memory": step.memory, "future": None, "hidden": step.memory_hidden}
-    return multi_head(h, params, **seen, keep=step.next_keep("attention"), out=out, step=step)
+    crossing = name == "cross_attention"
+    return multi_head(
+        h,
+        params,
+        memory=step.memory if crossing else None,
+        future=None if crossing else step.future,
+        hidden=step.memory_hidden if crossing else step.hidden,
+        keep=step.next_keep("attention"),
+        out=out,
+        step=step,
+    )
 
 
 def inside_backward(name, dy, h, cache, dparams, step):
@@ -433,7 +441,7 @@ def sublayer_backward(dy, cache, grads, step):
         if config.norm == "pre":
             dh = normalize_backward(dh, normed, dnorm, arena)
         dy += dh  # x is used twice: by f, and by the connection around f
-    if config.norm == "pre":  # else dy lies in what this sub-layer, or the one above, was handed
+    if config.norm == "pre":  # else dy may lie there: in the place of the last sub-layer's y
         arena.give_back(cache["start"], cache["end"])
     return dy
 
@@ -444,7 +452,7 @@ def sublayer_backward(dy, cache, grads, step):
 def stack(name, tokens, params, *, config, next_keep, arena, segments=None, **of_memory):
     """Embedding, blocks, final norm of "encoder" or "decoder": tokens (b, T) -> x (n, D), cache.
 
-    of_memory: memory, dmemory and memory_hidden of the Step of a decoder that has a memory.
+    of_memory: of a decoder with a memory, the fields memory, dmemory and memory_hidden of its Step.
     """
     (b, T), hidden, angles, start = tokens.shape, None, (), arena.used
     source = "source_" if name == "encoder" and config.kind == "encoder-decoder" else ""
