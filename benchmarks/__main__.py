@@ -63,21 +63,22 @@ def main():
     parser.add_argument("--name", default="speed", help="of the results")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
-    sizes, limits = {name: SIZES[name] for name in options.sizes}, (options.rounds, options.seconds)
+    sizes = {name: SIZES[name] for name in options.sizes}
+    limits = {"least": options.rounds, "seconds": options.seconds}
     if options.quick:
-        sizes, limits = {"tiny": TINY}, (3, 0, 1)
+        sizes, limits = {"tiny": TINY}, {"least": 3, "seconds": 0, "tries": 1}
     names = [name for name in VARIANTS if name not in options.without]
     record = {"machine": machine(), "sizes": {}, "growth": {}}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exception, so that the processes end as well
     with closing(Processes()) as processes:
         for name, size in sizes.items():
-            record["sizes"][name] = race(processes, size, "cpu", names, *limits)
+            record["sizes"][name] = race(processes, size, "cpu", names, **limits)
             print(report.section(name, record["sizes"][name]), flush=True)
             if torch.cuda.is_available():
                 on_cuda = [name for name in names if name in ON_CUDA]
-                record["sizes"][f"{name}, CUDA"] = race(processes, size, "cuda", on_cuda, *limits)
+                record["sizes"][f"{name}, CUDA"] = race(processes, size, "cuda", on_cuda, **limits)
         for letter, steps in growing(options.quick).items():
-            record["growth"][letter] = growth(processes, letter, steps, max(3, limits[0] // 3))
+            record["growth"][letter] = growth(processes, letter, steps, max(3, limits["least"] // 3))
     options.folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(record, indent=1, ensure_ascii=False)
     text = re.sub(r"\[[^\[\]{}]*\]", lambda row: " ".join(row[0].split()), text)  # a row of numbers is a line

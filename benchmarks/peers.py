@@ -30,7 +30,9 @@ class Decoder(nn.Module):
         super().__init__()
         self.lean = lean
         layer = (Block if lean else nn.TransformerEncoderLayer)(
-            *(config.D, config.H, config.F),
+            d_model=config.D,
+            nhead=config.H,
+            dim_feedforward=config.F,
             dropout=0.0,
             activation=gelu,
             layer_norm_eps=config.eps,

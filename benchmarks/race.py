@@ -50,14 +50,15 @@ class Processes(dict):
         self[key] = worker.start(key[1])
         return self[key]
 
-    def ask(self, key, task, *args):
+    def ask(self, key, task, **given):
         """The answer of a process. No other works meanwhile."""
-        return self[key].submit(task, *args).result()
+        return self[key].submit(task, **given).result()
 
     def prepare(self, key, size, device):
         """Build a variant and run it: the losses before and after each update."""
         build = (VARIANTS | HELPERS)[key[0]].build
-        return self.ask(key, worker.prepare, build, size, key[1].workers, device, UPDATES + 1)
+        given = {"build": build, "size": size, "workers": key[1].workers, "device": device}
+        return self.ask(key, worker.prepare, **given, updates=UPDATES + 1)
 
     def prepare_checked(self, keys, size, device):
         """The keys that are ready, their losses checked, and {name: why} of those that cannot run here."""
@@ -98,7 +99,7 @@ def race(processes, size, device, names, least, seconds, tries=TRIES):
     keys, absent = processes.prepare_checked(keys, size, device)
     tried = {key: report.summary(taken) for key, taken in processes.rounds(keys, tries).items()}
     for key in keys:
-        tried[key]["memory"] = processes.ask(key, worker.extra_memory, device)
+        tried[key]["memory"] = processes.ask(key, worker.extra_memory, device=device)
     least_of = {name: min(row["median"] for (n, _), row in tried.items() if n == name) for name, _ in keys}
     near = [key for key in keys if tried[key]["median"] <= NEAR * least_of[key[0]]]
 

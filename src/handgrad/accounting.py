@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import optree
 
+from .algebra import is_shape
 from .config import Config, bert_base, gpt2_small, llama_like, shapes, vaswani_base
 
 
@@ -56,7 +57,7 @@ def total(config):
 
 def count(config):
     """The number of parameters by counting the entries of every array, without allocating one."""
-    return sum(prod(shape) for shape in optree.tree_leaves(shapes(config), is_leaf=_is_shape))
+    return sum(prod(shape) for shape in optree.tree_leaves(shapes(config), is_leaf=is_shape))
 
 
 def multiply_adds(config, T, S=None):
@@ -148,10 +149,9 @@ class Published(NamedTuple):
 
 def _published():
     big = dict(D=1024, H=16, F=4096)
-    medium, large, xl = ((1024, 16, 24), (1280, 20, 36), (1600, 25, 48))
 
-    def gpt2(D, H, N):
-        return gpt2_small(D=D, H=H, F=4 * D, N=N)
+    def gpt2(D, H, N, **changes):
+        return gpt2_small(D=D, H=H, F=4 * D, N=N, **changes)
 
     vaswani = "one table of 37 000 rows for source, target and head; attention without biases; no final norm"
     gpt = "tied head without bias; biases everywhere else; final norm; 1024 positions"
@@ -159,7 +159,7 @@ def _published():
     no_head = dict(head_transform=False, head_bias=False)
     llama = "untied head, no biases, RMSNorm"
     gpt1 = gpt2_small(V=40478, T_max=512, norm="post", final_norm=False)
-    gpt3 = gpt2_small(D=12288, H=96, F=4 * 12288, N=96, T_max=2048)
+    gpt3 = gpt2(D=12288, H=96, N=96, T_max=2048)
     bert_large = bert_base(D=1024, H=16, F=4096, N=24, **no_head)
     return (
         Published("Transformer base", 65e6, "Vaswani et al. (2017), table 3", vaswani_base(), vaswani),
@@ -168,14 +168,16 @@ def _published():
             "GPT-1", 117e6, "Radford et al. (2019), table 2", gpt1, "post-norm, 40 478 tokens, 512 positions"
         ),
         Published("GPT-2 small", 117e6, "Radford et al. (2019), table 2", gpt2_small(), gpt),
-        Published("GPT-2 medium", 345e6, "Radford et al. (2019), table 2", gpt2(*medium), gpt),
-        Published("GPT-2 large", 762e6, "Radford et al. (2019), table 2", gpt2(*large), gpt),
-        Published("GPT-2 XL", 1542e6, "Radford et al. (2019), table 2", gpt2(*xl), gpt),
+        Published("GPT-2 medium", 345e6, "Radford et al. (2019), table 2", gpt2(D=1024, H=16, N=24), gpt),
+        Published("GPT-2 large", 762e6, "Radford et al. (2019), table 2", gpt2(D=1280, H=20, N=36), gpt),
+        Published("GPT-2 XL", 1542e6, "Radford et al. (2019), table 2", gpt2(D=1600, H=25, N=48), gpt),
         Published("GPT-3", 175e9, "Brown et al. (2020), table 2.1", gpt3, gpt.replace("1024", "2048")),
         Published(
-            "BERT base", 110e6, "Devlin et al. (2019), section 3", bert_base(**no_head), bert, 768 * 769
+            "BERT base", 110e6, "Devlin et al. (2019), section 3", bert_base(**no_head), bert, extra=768 * 769
         ),
-        Published("BERT large", 340e6, "Devlin et al. (2019), section 3", bert_large, bert, 1024 * 1025),
+        Published(
+            "BERT large", 340e6, "Devlin et al. (2019), section 3", bert_large, bert, extra=1024 * 1025
+        ),
         Published("LLaMA 7B", 6.7e9, "Touvron et al. (2023), table 2", llama_like(), llama),
     )
 
@@ -187,10 +189,6 @@ Transformer's 65 million is 63 with 37 000 tokens; the paper says "about 37000".
 
 def _key_width(config):
     return (config.H_kv or config.H) * config.K
-
-
-def _is_shape(node):
-    return isinstance(node, tuple)
 
 
 def _owner(array):

@@ -29,6 +29,11 @@ def is_torch(x):
     return array_api_compat.is_torch_array(x)
 
 
+def is_shape(node):
+    """Whether a node of a tree of shapes is a shape, a tuple, and so a leaf: `is_leaf` of optree."""
+    return isinstance(node, tuple)
+
+
 def like(values, x):
     """A constant NumPy array as an array of x's library, device and (for floating values) dtype."""
     xp = namespace(x)

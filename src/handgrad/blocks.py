@@ -89,10 +89,11 @@ def sublayer_backward(dy, cache, f_backward):
     return dy + dh, dparams, *others  # x is used twice: by f, and by the connection around f
 
 
-def attend(h, memory, params, H, mask, angles, draw_keep, p):
+def attend(h, memory, params, H, *, mask, angles, draw_keep, p):
     """h (B, T, D), memory (B, S, D) -> y (B, T, D), cache: multi-head attention, dropout on its weights."""
     shape = (h.shape[0], H, h.shape[1], memory.shape[1])  # (B, H, T, S)
-    return multi_head(h, memory, params, H, mask, angles, keep=draw_keep and draw_keep(shape), p=p)
+    keep = draw_keep and draw_keep(shape)
+    return multi_head(h, memory, params, H, mask=mask, angles=angles, keep=keep, p=p)
 
 
 def self_attend_backward(dy, cache):
@@ -112,7 +113,7 @@ def transform(h, params, activation="relu", draw_keep=None, p=0.0):
     if activation == "swiglu":
         return gated_feed_forward(h, params, "silu")
     keep = draw_keep and draw_keep((*h.shape[:-1], params["W_1"].shape[1]))  # (B, T, F)
-    return feed_forward(h, params, activation, keep, p)
+    return feed_forward(h, params, activation, keep=keep, p=p)
 
 
 def transform_backward(dy, cache):
@@ -144,10 +145,11 @@ def encoder_block(
     at = {site: draw_keep if site in sites else None for site in SITES}
 
     def self_attention(h):
-        return attend(h, h, params["self_attention"], H, mask, angles, at["attention"], p)
+        own, draw = params["self_attention"], at["attention"]
+        return attend(h, h, own, H, mask=mask, angles=angles, draw_keep=draw, p=p)
 
     def feed_forward(h):
-        return transform(h, params["feed_forward"], activation, at["hidden"], p)
+        return transform(h, params["feed_forward"], activation, draw_keep=at["hidden"], p=p)
 
     around = {"norm": norm, "eps": eps, "draw_keep": at["sublayer"], "p": p}
     x, attended = sublayer(x, self_attention, params["self_attention_norm"], **around)
@@ -191,13 +193,15 @@ def decoder_block(
     at = {site: draw_keep if site in sites else None for site in SITES}
 
     def self_attention(h):
-        return attend(h, h, params["self_attention"], H, mask, angles, at["attention"], p)
+        own, draw = params["self_attention"], at["attention"]
+        return attend(h, h, own, H, mask=mask, angles=angles, draw_keep=draw, p=p)
 
     def cross_attention(h):
-        return attend(h, memory, params["cross_attention"], H, memory_mask, None, at["attention"], p)
+        own, draw = params["cross_attention"], at["attention"]
+        return attend(h, memory, own, H, mask=memory_mask, angles=None, draw_keep=draw, p=p)
 
     def feed_forward(h):
-        return transform(h, params["feed_forward"], activation, at["hidden"], p)
+        return transform(h, params["feed_forward"], activation, draw_keep=at["hidden"], p=p)
 
     around = {"norm": norm, "eps": eps, "draw_keep": at["sublayer"], "p": p}
     x, attended = sublayer(x, self_attention, params["self_attention_norm"], **around)

@@ -10,6 +10,7 @@ a backward that returns zeros would pass. A failed check is an AssertionError th
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import mpmath
@@ -18,6 +19,7 @@ import optree
 import sympy
 
 from . import symbolic
+from .algebra import is_shape
 from .ops.table import NUMERIC_SIZES
 
 TOLERANCE = {15: 1e-7, 50: 1e-28}
@@ -44,12 +46,12 @@ def prove(op):
     rng = np.random.default_rng(0)
     shapes = op.shapes(op.sizes)
     options = op.options(op.sizes, rng) | op.exact
-    names = leaf_names(shapes, is_leaf=_is_shape)
+    names = leaf_names(shapes, is_leaf=is_shape)
     inputs = optree.tree_unflatten(
-        optree.tree_structure(shapes, is_leaf=_is_shape),
+        optree.tree_structure(shapes, is_leaf=is_shape),
         [
             symbolic.symbols(name, shape)
-            for name, shape in zip(names, optree.tree_leaves(shapes, is_leaf=_is_shape), strict=True)
+            for name, shape in zip(names, optree.tree_leaves(shapes, is_leaf=is_shape), strict=True)
         ],
     )
     y, cache = op.forward(**inputs, **options)
@@ -81,14 +83,15 @@ def differences(op, rng, inputs=None, options=None, digits=15, sizes=None, toler
     """
     if inputs is None:
         inputs, options = op.draw(sizes or NUMERIC_SIZES, rng)
-    if digits == 15:
-        return _differences(op, rng, inputs, options or {}, np.asarray, math.fsum, digits, tolerance)
-    with mpmath.workdps(digits + 5):
-        return _differences(op, rng, inputs, options or {}, _precise, mpmath.fsum, digits, tolerance)
-
-
-def _differences(op, rng, inputs, options, number, total, digits, tolerance):
     tolerance = TOLERANCE[digits] if tolerance is None else tolerance
+    compare = partial(_differences, op, rng, inputs, options or {}, digits=digits, tolerance=tolerance)
+    if digits == 15:
+        return compare(number=np.asarray, total=math.fsum)
+    with mpmath.workdps(digits + 5):
+        return compare(number=_precise, total=mpmath.fsum)
+
+
+def _differences(op, rng, inputs, options, *, number, total, digits, tolerance):
     inputs = optree.tree_map(number, inputs)
     h = 10.0 ** (-digits / 3) if digits == 15 else mpmath.mpf(10) ** (-digits // 3)
     y, cache = op.forward(**inputs, **options)
@@ -182,10 +185,6 @@ def leaf_names(tree, is_leaf=None):
         path = path[1:] if path[0] == "params" and len(path) > 1 else path
         names.append(".".join(map(str, path)))
     return names
-
-
-def _is_shape(node):
-    return isinstance(node, tuple)
 
 
 def _unwrap(dy):

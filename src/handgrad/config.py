@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import optree
 
+from .algebra import is_shape
 from .blocks import PLACEMENTS, SITES
 from .ops import ACTIVATIONS
 
@@ -200,4 +201,4 @@ def init(config, rng, dtype=np.float64):
             w /= math.sqrt(sublayers)
         return w.astype(dtype)
 
-    return optree.tree_map_with_path(draw, shapes(config), is_leaf=lambda node: isinstance(node, tuple))
+    return optree.tree_map_with_path(draw, shapes(config), is_leaf=is_shape)

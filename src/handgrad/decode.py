@@ -26,9 +26,8 @@ def translator(params, config, source):
     seen = None if config.pad is None else padding_mask(source, config.pad)
 
     def next_logits(prefixes, rows):
-        x, _ = model.decode(
-            params, config, prefixes, memory[rows], None if seen is None else seen[rows]
-        )  # (R, t, D)
+        mask = None if seen is None else seen[rows]
+        x, _ = model.decode(params, config, prefixes, memory=memory[rows], memory_mask=mask)  # (R, t, D)
         return model.head(x[:, -1:], params, config)[0][:, 0]  # (R, V)
 
     return next_logits

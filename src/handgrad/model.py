@@ -87,7 +87,8 @@ def encode(params, config, tokens, draw_keep=None, segments=None):
     """tokens (B, S) -> the memory (B, S, D), cache: every position sees every other that is not padding."""
     source = "source_" if config.kind == "encoder-decoder" else ""
     tables = params["embedding"] | params.get(f"{source}embedding", {})
-    x, embedded = embed(tokens, tables, params.get(f"{source}embedding_norm"), config, draw_keep, segments)
+    norm = params.get(f"{source}embedding_norm")
+    x, embedded = embed(tokens, tables, norm, config, draw_keep=draw_keep, segments=segments)
     settings = _settings(config, tokens, x, draw_keep)
     mask = None if config.pad is None else like(padding_mask(tokens, config.pad), x)  # (B, 1, 1, S)
     caches = []
@@ -117,7 +118,8 @@ def decode(params, config, tokens, memory=None, memory_mask=None, draw_keep=None
 
     memory_mask broadcasts to (B, H, T, S), true where the memory may be seen.
     """
-    x, embedded = embed(tokens, params["embedding"], params.get("embedding_norm"), config, draw_keep)
+    norm = params.get("embedding_norm")
+    x, embedded = embed(tokens, params["embedding"], norm, config, draw_keep=draw_keep)
     settings = _settings(config, tokens, x, draw_keep)
     mask = causal_mask(tokens.shape[1])  # (T, T)
     mask = like(mask if config.pad is None else mask & padding_mask(tokens, config.pad), x)  # or (B, 1, T, T)
@@ -192,13 +194,15 @@ def forward(params, config, batch, draw_keep=None):
     check_batch(config, batch)
     cache = {"config": config}
     if config.kind == "encoder-decoder":
-        memory, cache["encoded"] = encode(params, config, batch["source"], draw_keep)
+        memory, cache["encoded"] = encode(params, config, batch["source"], draw_keep=draw_keep)
         seen = None if config.pad is None else like(padding_mask(batch["source"], config.pad), memory)
-        x, cache["decoded"] = decode(params, config, batch["target_in"], memory, seen, draw_keep)
+        of_memory = {"memory": memory, "memory_mask": seen}
+        x, cache["decoded"] = decode(params, config, batch["target_in"], **of_memory, draw_keep=draw_keep)
     elif config.kind == "decoder":
         x, cache["decoded"] = decode(params, config, batch["tokens"], draw_keep=draw_keep)
     else:
-        x, cache["encoded"] = encode(params, config, batch["tokens"], draw_keep, batch.get("segments"))
+        segments = batch.get("segments")
+        x, cache["encoded"] = encode(params, config, batch["tokens"], draw_keep=draw_keep, segments=segments)
     logits, cache["headed"] = head(x, params, config)
     return logits, cache
 

@@ -87,7 +87,7 @@ def adamw(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8, weight
     """
     rate, weight_decay = checked(params, grads, rate=rate, weight_decay=weight_decay)
     shrunk = optree.tree_map(lambda p: (1 - rate * weight_decay) * p, params)
-    return adam(shrunk, grads, state, rate, beta_1, beta_2, eps)
+    return adam(shrunk, grads, state, rate, beta_1=beta_1, beta_2=beta_2, eps=eps)
 
 
 def clip_by_global_norm(grads, max_norm, eps=1e-6):

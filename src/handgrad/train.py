@@ -20,6 +20,7 @@ import optree
 from tqdm import tqdm
 
 from . import model, optim
+from .algebra import is_shape
 from .config import Config, init, shapes
 
 FORMAT = 1  # of a checkpoint
@@ -83,7 +84,8 @@ class State:
     def after(self, params, moments, loss, batch, config):
         """Return the state after an update that came to these parameters and moments on `batch`."""
         tokens = self.tokens + counted(batch, config)
-        return State(params, moments, self.rng, [*self.losses, float(loss)], tokens)
+        losses = [*self.losses, float(loss)]
+        return dataclasses.replace(self, params=params, moments=moments, losses=losses, tokens=tokens)
 
 
 def start(config: Config, seed: int, dtype=np.float32) -> State:
@@ -110,17 +112,20 @@ def update(state, batch, config, recipe, draw_keep=None, gradients=model.loss_an
 
     Raises FloatingPointError, with the number of the update, if the loss or a gradient is not finite.
     """
-    loss, grads = gradients(state.params, config, batch, draw_keep, recipe.label_smoothing)
+    options = {"draw_keep": draw_keep, "label_smoothing": recipe.label_smoothing}
+    loss, grads = gradients(state.params, config, batch, **options)
     check_loss(loss, state)
     grads, _ = optim.clip_by_global_norm(grads, recipe.max_norm)
     rate = recipe.rate(state.step + 1)
     params, moments = optim.adamw(state.params, grads, state.moments, rate, **recipe.adam)
-    return state.after(params, moments, loss, batch, config)
+    return state.after(params, moments, loss, batch=batch, config=config)
 
 
 def readable(state, config, recipe, gradients=model.loss_and_gradients):
     """The engine of `run` that is `update`: a function (state, batch, draw_keep) -> next state."""
-    return lambda state, batch, draw_keep: update(state, batch, config, recipe, draw_keep, gradients)
+    return lambda state, batch, draw_keep: update(
+        state, batch, config, recipe, draw_keep=draw_keep, gradients=gradients
+    )
 
 
 def run(
@@ -236,8 +241,9 @@ def load(path, config: Config, recipe: Recipe) -> State:
 
     tree = shapes(config)
     trees = {"params": tree, "m": tree, "v": tree}
-    trees = optree.tree_map_with_path(leaf, trees, is_leaf=lambda node: isinstance(node, tuple))
+    trees = optree.tree_map_with_path(leaf, trees, is_leaf=is_shape)
     bits = np.random.PCG64()
     bits.state = about["rng"]
     moments = {"step": about["step"], "m": trees["m"], "v": trees["v"]}
-    return State(trees["params"], moments, np.random.Generator(bits), losses.tolist(), about["tokens"])
+    rng, losses = np.random.Generator(bits), losses.tolist()
+    return State(trees["params"], moments, rng, losses=losses, tokens=about["tokens"])

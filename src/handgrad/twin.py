@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from .algebra import is_shape
 from .config import shapes
 
 ACTIVATIONS = {
@@ -58,12 +59,13 @@ class Twin(nn.Module):
         batch = {name: torch.as_tensor(array, device=device) for name, array in batch.items()}
         drop = Dropout(c, draw_keep, device)
         if c.kind == "encoder":
-            x = self.encode(batch["tokens"], drop, batch.get("segments"))
+            x = self.encode(batch["tokens"], drop, segments=batch.get("segments"))
         elif c.kind == "decoder":
-            x = self.decode(batch["tokens"], None, None, drop)
+            x = self.decode(batch["tokens"], drop)
         else:
             memory = self.encode(batch["source"], drop)
-            x = self.decode(batch["target_in"], memory, visible(batch["source"], c.pad), drop)
+            seen = visible(batch["source"], c.pad)
+            x = self.decode(batch["target_in"], drop, memory=memory, memory_mask=seen)
         if c.head_transform:
             x = self.head_norm(ACTIVATIONS[c.activation](self.head.transform(x)))
         if not c.tied:
@@ -84,23 +86,23 @@ class Twin(nn.Module):
     def encode(self, tokens, drop, segments=None):
         c = self.config
         if c.kind == "encoder":
-            x = self.embedding(
-                tokens, self.embedding.E, getattr(self, "embedding_norm", None), drop, segments
-            )
+            norm = getattr(self, "embedding_norm", None)
+            x = self.embedding(tokens, self.embedding.E, norm, drop, segments=segments)
         else:
             E = self.embedding.E if c.shared else self.source_embedding.E
             x = self.source_embedding(tokens, E, getattr(self, "source_embedding_norm", None), drop)
         for block in self.encoder:
-            x = block(x, None, visible(tokens, c.pad), None, drop)
+            x = block(x, drop, mask=visible(tokens, c.pad))
         return self.encoder_norm(x) if c.final_norm else x
 
-    def decode(self, tokens, memory, memory_mask, drop):
+    def decode(self, tokens, drop, memory=None, memory_mask=None):
         c, T = self.config, tokens.shape[1]
         x = self.embedding(tokens, self.embedding.E, getattr(self, "embedding_norm", None), drop)
         mask = torch.ones(T, T, dtype=torch.bool, device=tokens.device).tril()
         padding = visible(tokens, c.pad)
+        mask = mask if padding is None else mask & padding
         for block in self.decoder:
-            x = block(x, memory, mask if padding is None else mask & padding, memory_mask, drop)
+            x = block(x, drop, mask=mask, memory=memory, memory_mask=memory_mask)
         return self.decoder_norm(x) if c.final_norm else x
 
 
@@ -143,17 +145,20 @@ class Block(nn.Module):
             self.cross_attention, self.cross_attention_norm = Attention(config), norm(config)
         self.feed_forward, self.feed_forward_norm = FeedForward(config), norm(config)
 
-    def forward(self, x, memory, mask, memory_mask, drop):
+    def forward(self, x, drop, mask, memory=None, memory_mask=None):
         rotary = self.config.positions == "rotary"
         x = self.around(
-            x, self.self_attention_norm, drop, lambda h: self.self_attention(h, h, mask, rotary, drop)
+            x,
+            self.self_attention_norm,
+            drop,
+            lambda h: self.self_attention(h, h, mask, rotary=rotary, drop=drop),
         )
         if self.cross:
             x = self.around(
                 x,
                 self.cross_attention_norm,
                 drop,
-                lambda h: self.cross_attention(h, memory, memory_mask, False, drop),
+                lambda h: self.cross_attention(h, memory, memory_mask, rotary=False, drop=drop),
             )
         return self.around(x, self.feed_forward_norm, drop, lambda h: self.feed_forward(h, drop))
 
@@ -167,7 +172,7 @@ class Block(nn.Module):
 
 
 class Attention(nn.Module):
-    """F.scaled_dot_product_attention; written out only when weights are dropped by a given mask."""
+    """F.scaled_dot_product_attention; written out only when weights are dropped."""
 
     def __init__(self, config):
         super().__init__()
@@ -241,8 +246,8 @@ class Dropout:
     def __call__(self, site, x):
         if not self.acts(site):
             return x
-        mask = torch.as_tensor(np.asarray(self.draw_keep(tuple(x.shape))), device=self.device)
-        return x * mask / (1 - self.p)
+        keep = torch.as_tensor(np.asarray(self.draw_keep(tuple(x.shape))), device=self.device)
+        return x * keep / (1 - self.p)
 
 
 def norm(config):
@@ -274,12 +279,12 @@ def turn(x, base):
 def load(twin, params):
     """Copy nested dictionaries of arrays into the twin; returns it. Raises ValueError on another tree."""
     tree = shapes(twin.config)
-    expected, got = optree.tree_structure(tree, is_leaf=_is_shape), optree.tree_structure(params)
+    expected, got = optree.tree_structure(tree, is_leaf=is_shape), optree.tree_structure(params)
     if expected != got:
         raise ValueError(f"params: expected the tree {expected}, got {got}")
-    wanted, given = optree.tree_leaves(tree, is_leaf=_is_shape), optree.tree_leaves(params)
+    wanted, given = optree.tree_leaves(tree, is_leaf=is_shape), optree.tree_leaves(params)
     with torch.no_grad():
-        for path, shape, array in zip(optree.tree_paths(tree, is_leaf=_is_shape), wanted, given, strict=True):
+        for path, shape, array in zip(optree.tree_paths(tree, is_leaf=is_shape), wanted, given, strict=True):
             if tuple(array.shape) != shape:
                 raise ValueError(f"params{list(path)}: expected shape {shape}, got {tuple(array.shape)}")
             tensor, transposed = find(twin, path)
@@ -350,8 +355,4 @@ def _read(twin, read):
         values = read(tensor).detach().cpu().numpy()
         return (values.T if transposed else values).copy()
 
-    return optree.tree_map_with_path(array, shapes(twin.config), is_leaf=_is_shape)
-
-
-def _is_shape(node):
-    return isinstance(node, tuple)
+    return optree.tree_map_with_path(array, shapes(twin.config), is_leaf=is_shape)

@@ -3,6 +3,7 @@
 import numpy as np
 import optree
 
+from handgrad.algebra import is_shape
 from handgrad.config import shapes
 
 
@@ -19,4 +20,4 @@ def random_params(config, rng, dtype=np.float64):
             values /= np.sqrt(config.D)
         return values.astype(dtype)
 
-    return optree.tree_map_with_path(draw, shapes(config), is_leaf=lambda node: isinstance(node, tuple))
+    return optree.tree_map_with_path(draw, shapes(config), is_leaf=is_shape)

@@ -163,7 +163,7 @@ def lost(size, workers, device):
 def test_extra_memory_is_what_a_step_takes(processes, monkeypatch):
     monkeypatch.setitem(VARIANTS, "hungry", Variant(hungry, "numpy", (ALONE,)))
     processes.prepare(("hungry", ALONE), TINY, "cpu")
-    extra = processes.ask(("hungry", ALONE), race.worker.extra_memory, "cpu")
+    extra = processes.ask(("hungry", ALONE), race.worker.extra_memory, device="cpu")
     assert extra is None or extra == pytest.approx(MEBIBYTES * 2**20, rel=0.05)
 
 

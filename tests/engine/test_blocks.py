@@ -49,8 +49,8 @@ def parameters(rng, D, F, cross=False, normalization="layer_norm", gated=False, 
     return params | {"feed_forward": feed_forward, "feed_forward_norm": norm()}
 
 
-def recorded_masks(rng, p):
-    """A `keep` that draws a mask for each call, and gives the same masks again in a second pass."""
+def recorded_draws(rng, p):
+    """A `draw_keep` that draws anew for each call, and gives the same again in a second pass."""
     drawn = {}
 
     class Replay:
@@ -125,10 +125,10 @@ def test_blocks_with_50_digits(norm):
 @pytest.mark.parametrize("norm", PLACEMENTS)
 def test_dropout_at_every_site(norm):
     rng = np.random.default_rng(4)
-    replay = recorded_masks(rng, p=0.4)
+    replay = recorded_draws(rng, p=0.4)
     inputs = decoder_inputs(rng)
 
-    def forward(x, memory, params):  # every pass replays the same masks
+    def forward(x, memory, params):  # every pass replays the same dropout
         return decoder_block(x, memory, params, H, norm=norm, draw_keep=replay(), p=0.4, activation="gelu")
 
     pair = check.Pair(forward, decoder_block_backward)
@@ -141,16 +141,16 @@ def test_dropout_sites_are_asked_in_the_order_of_the_data():
     rng = np.random.default_rng(5)
     asked = []
 
-    def keep(shape):
+    def draw_keep(shape):
         asked.append(shape)
         return np.ones(shape, dtype=bool)
 
     inputs = decoder_inputs(rng)
-    decoder_block(**inputs, H=H, draw_keep=keep, p=0.1)
+    decoder_block(**inputs, H=H, draw_keep=draw_keep, p=0.1)
     stream = (B, T, D)
     assert asked == [(B, H, T, T), stream, (B, H, T, S), stream, (B, T, F), stream]
     asked.clear()
-    decoder_block(**inputs, H=H, draw_keep=keep, p=0.1, sites=("attention",))
+    decoder_block(**inputs, H=H, draw_keep=draw_keep, p=0.1, sites=("attention",))
     assert asked == [(B, H, T, T), (B, H, T, S)]
 
 

@@ -80,8 +80,8 @@ def rotary(dy, arena, x, angles):
 def feed_forward(dy, arena, x, params, activation="swiglu", keep=None, p=0.0):
     F = params.get("W_1", params.get("W_gate")).shape[1]
     config = Config("decoder", V=2, D=x.shape[-1], H=1, N=1, F=F, activation=activation, p=p)
-    y, mask = arena.like(rows(x)), keep if keep is None else rows(keep)
-    cache = fast_step.feed_forward(rows(x), params, config, mask, y, arena)
+    y, keep = arena.like(rows(x)), keep if keep is None else rows(keep)
+    cache = fast_step.feed_forward(rows(x), params, config, keep, y, arena)
     dparams = optree.tree_map(arena.zeros_like, params)
     return y, (fast_step.feed_forward_backward(rows(dy), rows(x), cache, dparams, arena), dparams)
 

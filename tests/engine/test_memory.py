@@ -7,7 +7,7 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info
 
-from handgrad.fast import memory as workspace
+from handgrad.fast import memory
 from handgrad.fast.memory import Arena, Workspace, shares
 
 KINDS = {
@@ -19,7 +19,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_arena_hands_out_arrays_of_one_kind_that_do_not_overlap(kind, monkeypatch):
-    monkeypatch.setattr(workspace, "CHUNK", 48)  # two arrays fit into one chunk, and the third does not
+    monkeypatch.setattr(memory, "CHUNK", 48)  # two arrays fit into one chunk, and the third does not
     arena, x = Arena(block=100, queries=8), KINDS[kind]
     for _ in range(3):
         arena.reset(x)
@@ -35,26 +35,44 @@ def test_an_arena_hands_out_arrays_of_one_kind_that_do_not_overlap(kind, monkeyp
     assert not arena.chunks  # memory of one kind does not serve another
 
 
-def test_what_is_given_back_is_handed_out_again():
+def fresh_arena():
     arena = Arena(block=100, queries=8)
     arena.reset(np.empty(1))
-    kept, used = arena.empty(4), arena.used
-    scratch = arena.empty(6)
-    arena.used = used
+    return arena
+
+
+def test_scratch_memory_is_handed_out_again():
+    arena = fresh_arena()
+    kept = arena.empty(4)
+    with arena.scratch():
+        scratch = arena.empty(6)
+        with arena.scratch():
+            inner = arena.empty(3)
+        assert np.shares_memory(arena.empty(3), inner)
     again, other = arena.empty(6), arena.empty(6)
     assert np.shares_memory(again, scratch)
     assert not any(np.shares_memory(*pair) for pair in [(again, kept), (again, other), (kept, other)])
 
 
-def test_what_lies_below_is_not_given_back():
-    arena = Arena(block=100, queries=8)
-    arena.reset(np.empty(1))
+def test_scratch_memory_is_taken_back_after_an_error():
+    arena = fresh_arena()
+    with pytest.raises(FloatingPointError), arena.scratch():
+        arena.empty(6)
+        raise FloatingPointError
+    assert arena.used == 0
+
+
+def test_only_what_was_handed_out_last_is_given_back():
+    arena = fresh_arena()
     start, _, middle = arena.used, arena.empty(4), arena.used
     _, end = arena.empty(6), arena.used
-    arena.give_back(start, middle)
+    with pytest.raises(RuntimeError, match=f"end: expected the end of what is in use, {end}, got {middle}"):
+        arena.give_back(start, middle)
     assert arena.used == end
     arena.give_back(middle, end)
     assert arena.used == middle
+    with pytest.raises(RuntimeError, match=f"end: expected the end of what is in use, {middle}, got {end}"):
+        arena.give_back(start, end)
     arena.give_back(start, middle)
     assert arena.used == start
 

@@ -72,23 +72,23 @@ def size(tree):
     return sum(leaf.size for leaf in optree.tree_leaves(tree))
 
 
-def masks(seed, p):
-    """A `keep` that draws the same masks again when it is made again."""
+def draws(seed, p):
+    """A `draw_keep` that draws the same again when it is made again."""
     rng = np.random.default_rng(seed)
     return lambda shape: rng.random(shape) >= p
 
 
 def both(config, seed=0, p=None, label_smoothing=0.1):
-    """Loss and gradients by hand and by the twin, from the same parameters, batch and masks."""
+    """Loss and gradients by hand and by the twin, from the same parameters, batch and dropout."""
     rng = np.random.default_rng(seed)
     params, batch = random_params(config, rng), random_batch(config, rng)
 
-    def keep():
-        return None if p is None else masks(seed, p)
+    def draw_keep():
+        return None if p is None else draws(seed, p)
 
-    by_hand = loss_and_gradients(params, config, batch, keep(), label_smoothing)
+    by_hand = loss_and_gradients(params, config, batch, draw_keep(), label_smoothing)
     twin = twins.load(twins.Twin(config), params)
-    return by_hand, twins.loss_and_gradients(twin, batch, keep(), label_smoothing)
+    return by_hand, twins.loss_and_gradients(twin, batch, draw_keep(), label_smoothing)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -99,7 +99,7 @@ def test_loss_and_every_gradient_agree_with_the_twin(name):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_they_agree_under_the_same_dropout_masks(name):
+def test_they_agree_under_the_same_dropout(name):
     gated = CONFIGS[name].activation == "swiglu"
     sites = tuple(site for site in SITES if not (gated and site == "hidden"))
     config = replace(CONFIGS[name], p=0.3, dropout_sites=sites)
@@ -119,8 +119,8 @@ def test_twenty_steps_of_adamw_agree_with_torch(name):
     state = optim.adamw_init(params)
     for step in range(20):
         batch = random_batch(config, rng)
-        loss, grads = loss_and_gradients(params, config, batch, masks(step, config.p), label_smoothing=0.1)
-        wanted_loss, wanted = twins.loss_and_gradients(twin, batch, masks(step, config.p), 0.1)
+        loss, grads = loss_and_gradients(params, config, batch, draws(step, config.p), label_smoothing=0.1)
+        wanted_loss, wanted = twins.loss_and_gradients(twin, batch, draws(step, config.p), 0.1)
         # db_K is 0, up to rounding; Adam divides rounding by rounding, so both sides are given the exact 0
         clear_zeros(grads, config)
         clear_zeros_of_torch(twin)
@@ -238,7 +238,7 @@ def test_encode_and_decode_are_the_two_halves_of_forward():
 
 def kept(params, config, batch):
     """The floating types of the logits and of everything in the cache."""
-    leaves = optree.tree_leaves(forward(params, config, batch, masks(0, 0.1)))
+    leaves = optree.tree_leaves(forward(params, config, batch, draws(0, 0.1)))
     arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray | np.generic)]
     return {str(leaf.dtype) for leaf in arrays if leaf.dtype.kind == "f"}
 
@@ -249,11 +249,11 @@ def test_float32_stays_float32(name):
     params, batch = random_params(config, rng, np.float32), random_batch(config, rng)
     assert kept(params, config, batch) == {"float32"}
     assert "float64" in kept(params, replace(config, eps=np.float64(1e-5)), batch)  # a leak is seen
-    loss, grads = loss_and_gradients(params, config, batch, masks(0, 0.1), label_smoothing=0.1)
+    loss, grads = loss_and_gradients(params, config, batch, draws(0, 0.1), label_smoothing=0.1)
     assert loss.dtype == np.float32
     assert {leaf.dtype for leaf in optree.tree_leaves(grads)} == {np.dtype(np.float32)}
     exact = optree.tree_map(lambda leaf: leaf.astype(np.float64), params)
-    _, wanted = loss_and_gradients(exact, config, batch, masks(0, 0.1), 0.1)
+    _, wanted = loss_and_gradients(exact, config, batch, draws(0, 0.1), 0.1)
     clear_zeros(grads, config, 1e-5)
     clear_zeros(wanted, config)
     twins.compare(grads, wanted, tolerance=1e-3)
@@ -423,8 +423,8 @@ def first_copy_only(backward):
     return wrong
 
 
-def mask_forgotten(backward):
-    """Dropout's mask is not applied on the way back."""
+def dropout_forgotten(backward):
+    """On the way back nothing is dropped."""
     return lambda dy, cache: dy
 
 
@@ -448,8 +448,8 @@ WRONG = {
     "dW_O transposed": ("Vaswani", blocks, "multi_head_backward", transposed_output),
     "one copy of a head of keys": ("Llama", multi_head_module, "repeat_heads_backward", first_copy_only),
     "loss ×1.001": ("GPT-2", model, "cross_entropy_backward", slightly),
-    "dropout forgotten": ("Vaswani", blocks, "dropout_backward", mask_forgotten),
-    "embedding dropout forgotten": ("GPT-2", model, "dropout_backward", mask_forgotten),
+    "dropout forgotten": ("Vaswani", blocks, "dropout_backward", dropout_forgotten),
+    "embedding dropout forgotten": ("GPT-2", model, "dropout_backward", dropout_forgotten),
 }
 
 

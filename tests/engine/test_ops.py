@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handgrad import check, ops
+from handgrad.algebra import is_shape
 from handgrad.ops.table import NUMERIC_SIZES, OPS
 
 SAME = 1e-12  # relative, float64: rounding of sums of at most a few hundred terms
@@ -41,9 +42,7 @@ def close(got, want, tolerance=SAME, scale=None):
 def test_proof(name):
     entries = sum(
         np.prod(shape, dtype=int)
-        for shape in optree.tree_leaves(
-            OPS[name].shapes(OPS[name].sizes), is_leaf=lambda s: isinstance(s, tuple)
-        )
+        for shape in optree.tree_leaves(OPS[name].shapes(OPS[name].sizes), is_leaf=is_shape)
     )
     assert check.prove(OPS[name]) == entries
 

@@ -7,6 +7,7 @@ import optree
 import pytest
 
 from handgrad import optim
+from handgrad.algebra import is_shape
 from handgrad.fast import Workspace, update
 
 STEPS = 120
@@ -21,7 +22,6 @@ def rng():
 def tree(rng, dtype=np.float64):
     """Parameters, or gradients, of mixed shapes in nested dicts and lists."""
     shapes = {"E": (5, 3), "layers": [{"W": (3, 4), "b": (4,)}, {"W": (4, 2), "b": (2,)}], "gain": ()}
-    is_shape = lambda x: isinstance(x, tuple)  # noqa: E731
     return optree.tree_map(
         lambda shape: np.asarray(rng.normal(size=shape), dtype=dtype)[()], shapes, is_leaf=is_shape
     )

@@ -29,18 +29,20 @@ def setting(kind="encoder-decoder", B=5, p=0.2, seed=0, dtype=np.float64):
             return random_params(config, rng, dtype), config, batch
 
 
-def masks(p=0.2):
+def draws(p=0.2):
+    """A `draw_keep` that draws the same again when it is made again."""
     rng = np.random.default_rng(7)
     return lambda shape: rng.random(shape) >= p
 
 
-def parts(params, config, batch, processes, engine="readable", keep=masks):
+def parts(params, config, batch, processes, engine="readable", make_draw=draws):
     """What each process would contribute, each with a generator of its own in the same state."""
     B = len(batch["target_out"])
     rows = [parallel.rows_of(rank, processes, B) for rank in range(processes)]
     arguments = params, config, batch
     return [
-        parallel.weighted_share(*arguments, keep(), 0.1, own, parallel.ENGINES[engine][1]) for own in rows
+        parallel.weighted_share(*arguments, make_draw(), 0.1, own, parallel.ENGINES[engine][1])
+        for own in rows
     ]
 
 
@@ -79,7 +81,7 @@ def test_a_batch_with_fewer_rows_than_processes_is_refused():
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_shares_add_up_to_the_gradient_of_the_batch(kind, processes, engine):
     params, config, batch = setting(kind)
-    loss, grads = model.loss_and_gradients(params, config, batch, masks(), 0.1)
+    loss, grads = model.loss_and_gradients(params, config, batch, draws(), 0.1)
     together = total(parts(params, config, batch, processes, engine))
     assert abs(together["weight"] - 1) <= SAME and abs(together["loss"] - loss) <= SAME * loss
     assert distance(together["grads"], grads) <= SAME
@@ -93,21 +95,21 @@ def plain_mean(shares):
     )
 
 
-def own_masks(B):
+def own_draws(B):
     """Masks drawn for the rows of a share alone: as if it were the batch."""
 
-    def keep():
+    def make_draw():
         rng = np.random.default_rng(7)
         return lambda shape: np.resize(rng.random((B // 2, *shape[1:])) >= 0.2, shape)
 
-    return keep
+    return make_draw
 
 
 def test_common_errors_give_another_gradient():
     params, config, batch = setting()
-    _, grads = model.loss_and_gradients(params, config, batch, masks(), 0.1)
+    _, grads = model.loss_and_gradients(params, config, batch, draws(), 0.1)
     assert distance(plain_mean(parts(params, config, batch, 2)), grads) > 1e-2
-    assert distance(total(parts(params, config, batch, 2, keep=own_masks(5)))["grads"], grads) > 1e-2
+    assert distance(total(parts(params, config, batch, 2, make_draw=own_draws(5)))["grads"], grads) > 1e-2
 
 
 def test_a_plain_mean_is_right_where_every_share_counts_the_same():
@@ -115,12 +117,12 @@ def test_a_plain_mean_is_right_where_every_share_counts_the_same():
     params, config, batch = setting()
     batch = {name: np.concatenate([array, array]) for name, array in batch.items()}
     _, grads = model.loss_and_gradients(params, config, batch, None, 0.1)
-    shares = parts(params, config, batch, 2, keep=lambda: None)
+    shares = parts(params, config, batch, 2, make_draw=lambda: None)
     assert distance(plain_mean(shares), grads) <= SAME
 
 
 @pytest.mark.parametrize("engine", parallel.ENGINES)
-def test_a_share_without_a_counted_target_adds_nothing_and_draws_its_masks(engine):
+def test_a_share_without_a_counted_target_adds_nothing_and_draws_its_dropout(engine):
     params, config, batch = setting()
     batch["target_out"][:2] = config.pad  # the share of the first of two processes
     states = []
@@ -134,7 +136,7 @@ def test_a_share_without_a_counted_target_adds_nothing_and_draws_its_masks(engin
     assert shares[0]["weight"] == 0 and not any(np.any(g) for g in optree.tree_leaves(shares[0]))
     assert states[0].bit_generator.state == states[1].bit_generator.state
     assert states[0].bit_generator.state != np.random.default_rng(7).bit_generator.state
-    loss, grads = model.loss_and_gradients(params, config, batch, masks(), 0.1)
+    loss, grads = model.loss_and_gradients(params, config, batch, draws(), 0.1)
     together = total(shares)
     assert abs(together["loss"] - loss) <= SAME * loss and distance(together["grads"], grads) <= SAME
 
@@ -165,8 +167,8 @@ def test_one_vector_of_the_parameters_type_travels(monkeypatch, dtype):
         tensor.add_(parallel.torch.from_numpy(vector))
 
     alone(monkeypatch, add)
-    loss, grads = parallel.in_parallel(model.loss_and_gradients)(params, config, batch, masks(), 0.1)
-    wanted_loss, wanted = model.loss_and_gradients(params, config, batch, masks(), 0.1)
+    loss, grads = parallel.in_parallel(model.loss_and_gradients)(params, config, batch, draws(), 0.1)
+    wanted_loss, wanted = model.loss_and_gradients(params, config, batch, draws(), 0.1)
     assert len(sent) == 1 and sent[0].shape == (2 + sum(g.size for g in optree.tree_leaves(grads)),)
     assert sent[0].numpy().dtype == loss.dtype == dtype
     assert {g.dtype for g in optree.tree_leaves(grads)} == {np.dtype(dtype)}
@@ -178,7 +180,7 @@ def test_processes_with_different_batches_are_refused(monkeypatch):
     params, config, batch = setting()
     alone(monkeypatch, lambda tensor: None)
     with pytest.raises(RuntimeError, match="batch: expected the same in every process"):
-        parallel.in_parallel(model.loss_and_gradients)(params, config, batch, masks(), 0.1)
+        parallel.in_parallel(model.loss_and_gradients)(params, config, batch, draws(), 0.1)
 
 
 def test_without_torchrun_it_says_how_to_start(capsys):

@@ -48,10 +48,10 @@ def fast(request):
     """The step under test, on arrays of one library, from NumPy to NumPy."""
     to = LIBRARIES[request.param]
 
-    def step(params, config, batch, keep=None, label_smoothing=0.0, workspace=None):
-        own_keep = keep and (lambda shape: to({"mask": keep(shape)})["mask"])
+    def step(params, config, batch, draw_keep=None, label_smoothing=0.0, workspace=None):
+        own_draw = draw_keep and (lambda shape: to({"keep": draw_keep(shape)})["keep"])
         result = fast_step.loss_and_gradients(
-            to(params), config, to(batch), own_keep, label_smoothing, workspace
+            to(params), config, to(batch), own_draw, label_smoothing, workspace
         )
         assert {type(leaf) for leaf in optree.tree_leaves(result[1])} == {type(to({"x": np.ones(1)})["x"])}
         return result[0][()] if to is LIBRARIES["numpy"] else np.asarray(result[0])[()], numpy_tree(result[1])
@@ -85,7 +85,8 @@ def random_batch(config, rng, B=4, T=7, S=6):
     return batch
 
 
-def masks(seed, p):
+def draws(seed, p):
+    """A `draw_keep` that draws the same again when it is made again."""
     rng = np.random.default_rng(seed)
     return lambda shape: rng.random(shape) >= p
 
@@ -193,17 +194,17 @@ def test_with_more_than_one_block_of_everything(name, fast):
     params, config, batch = problem(name, B=5, T=27, S=18)
     wanted = model.loss_and_gradients(params, config, batch)
     compare(fast(params, config, batch, workspace=Workspace(block=100, queries=8)), wanted, 1e-12)
-    masked = replace(config, p=0.3, dropout_sites=sites_of(config))
-    wanted = model.loss_and_gradients(params, masked, batch, masks(1, 0.3))
-    compare(fast(params, masked, batch, masks(1, 0.3), workspace=Workspace(at_once=1)), wanted, 1e-12)
+    dropping = replace(config, p=0.3, dropout_sites=sites_of(config))
+    wanted = model.loss_and_gradients(params, dropping, batch, draws(1, 0.3))
+    compare(fast(params, dropping, batch, draws(1, 0.3), workspace=Workspace(at_once=1)), wanted, 1e-12)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_under_the_same_dropout_masks(name, fast):
+def test_under_the_same_dropout(name, fast):
     params, config, batch = problem(name)
     config = replace(config, p=0.3, dropout_sites=sites_of(config))
-    wanted = model.loss_and_gradients(params, config, batch, masks(1, 0.3), 0.1)
-    compare(fast(params, config, batch, masks(1, 0.3), 0.1, Workspace(queries=4)), wanted, 1e-12)
+    wanted = model.loss_and_gradients(params, config, batch, draws(1, 0.3), 0.1)
+    compare(fast(params, config, batch, draws(1, 0.3), 0.1, Workspace(queries=4)), wanted, 1e-12)
     assert abs(wanted[0] - model.loss_and_gradients(params, config, batch, None, 0.1)[0]) > 1e-3
 
 
@@ -211,17 +212,17 @@ def test_under_the_same_dropout_masks(name, fast):
     ("name", "site"),
     [*product(["encoder-decoder, pre"], SITES), *product(["LLaMA"], sites_of(CONFIGS["LLaMA"]))],
 )
-def test_masks_are_asked_for_as_the_model_asks(name, site):
+def test_dropout_is_asked_for_as_the_model_asks(name, site):
     params, config, batch = problem(name)
     config = replace(config, p=0.3, dropout_sites=(site,))
     asked = {model: [], fast_step: []}
     for step, shapes_asked in asked.items():
 
-        def keep(shape, shapes_asked=shapes_asked):
+        def draw_keep(shape, shapes_asked=shapes_asked):
             shapes_asked.append(shape)
             return np.ones(shape, bool)
 
-        step.loss_and_gradients(params, config, batch, keep)
+        step.loss_and_gradients(params, config, batch, draw_keep)
     assert asked[model] == asked[fast_step]
     assert asked[fast_step]
 
@@ -253,9 +254,9 @@ def test_fifty_steps_of_adamw_coincide(name, fast):
     theirs, workspace = ours, Workspace()
     our_state, their_state = optim.adamw_init(ours), optim.adamw_init(theirs)
     for step in range(50):
-        batch, keep = random_batch(config, rng), masks(step, config.p)
-        loss, grads = fast(ours, config, batch, keep, 0.1, workspace)
-        wanted_loss, wanted = model.loss_and_gradients(theirs, config, batch, masks(step, config.p), 0.1)
+        batch, draw_keep = random_batch(config, rng), draws(step, config.p)
+        loss, grads = fast(ours, config, batch, draw_keep, 0.1, workspace)
+        wanted_loss, wanted = model.loss_and_gradients(theirs, config, batch, draws(step, config.p), 0.1)
         assert abs(loss - wanted_loss) <= 1e-10 * wanted_loss, step
         for tree in (grads, wanted):  # db_K is 0, up to rounding; Adam would divide rounding by rounding
             for path, leaf in zip(optree.tree_paths(tree), optree.tree_leaves(tree), strict=True):
@@ -305,12 +306,12 @@ def test_nothing_of_one_step_reaches_the_next(name):
     config = replace(config, p=0.2, dropout_sites=SITES)
     before = optree.tree_map(np.copy, params), {key: array.copy() for key, array in batch.items()}
     workspace = Workspace()
-    loss, grads = fast_step.loss_and_gradients(params, config, batch, masks(0, 0.2), 0.1, workspace)
+    loss, grads = fast_step.loss_and_gradients(params, config, batch, draws(0, 0.2), 0.1, workspace)
     kept = optree.tree_map(np.copy, grads)
     memory = [chunk for arena in workspace.arenas for _, chunk in arena.chunks]
     for chunk in memory:
         chunk[...] = np.nan
-    again_loss, again = fast_step.loss_and_gradients(params, config, batch, masks(0, 0.2), 0.1, workspace)
+    again_loss, again = fast_step.loss_and_gradients(params, config, batch, draws(0, 0.2), 0.1, workspace)
     assert loss == again_loss and all(arena.chunks for arena in workspace.arenas)
     assert sum(len(arena.chunks) for arena in workspace.arenas) == len(memory)  # no step asks for more
     assert optree.tree_all(optree.tree_map(np.array_equal, kept, grads))
@@ -322,9 +323,42 @@ def test_nothing_of_one_step_reaches_the_next(name):
     for i, one in enumerate(apart):
         assert not any(np.shares_memory(one, other) for other in apart[:i])
     other = {key: np.roll(array, 1, axis=1)[:3, :4] for key, array in batch.items()}  # smaller, other numbers
-    wanted = model.loss_and_gradients(params, config, other, masks(2, 0.2))
-    compare(fast_step.loss_and_gradients(params, config, other, masks(2, 0.2), 0.0, workspace), wanted, 1e-12)
+    wanted = model.loss_and_gradients(params, config, other, draws(2, 0.2))
+    compare(fast_step.loss_and_gradients(params, config, other, draws(2, 0.2), 0.0, workspace), wanted, 1e-12)
     assert optree.tree_all(optree.tree_map(np.array_equal, kept, again))
+
+
+def numbers_in_use(name, workspace, between=lambda arena: None):
+    """The most numbers that an arena had in use in a forward and a backward, and those in use after each."""
+    params, config, batch = problem(name, T=32, S=32)
+    logits, cache = fast_step.forward(params, config, batch, workspace=workspace)
+    (arena,) = workspace.arenas
+    after_forward = arena.used
+    between(arena)
+    fast_step.backward(logits, cache)
+    return max(end for _, end in arena.placed.values()), after_forward, arena.used
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_backward_gives_back_what_the_forward_was_handed(name):
+    """All of it, but the gradient of the memory, which both stacks share."""
+    _, _, left = numbers_in_use(name, Workspace(1))
+    sources = CONFIGS[name].kind == "encoder-decoder" and 4 * 32  # sequences of 32 tokens
+    assert left == sources * CONFIGS[name].D
+
+
+@pytest.mark.parametrize("kind", CHOICES["kind"])
+def test_a_pre_norm_backward_takes_its_scratch_from_what_it_gives_back(kind):
+    """In the end there is room below for all of it; without the giving back, it would lie on top."""
+    most, after_forward, _ = numbers_in_use(f"{kind}, pre", Workspace(1))
+    post_most, post_after_forward, _ = numbers_in_use(f"{kind}, post", Workspace(1))
+    assert most - after_forward < post_most - post_after_forward
+
+
+@pytest.mark.parametrize("name", ["encoder-decoder, pre", "decoder, post", "BERT"])
+def test_what_was_handed_out_since_is_not_given_back(name):
+    with pytest.raises(RuntimeError, match="end: expected the end of what is in use"):
+        numbers_in_use(name, Workspace(1), between=lambda arena: arena.empty(1))
 
 
 # Wrong gradients: each replaces one piece, and the comparison above must refute it.
@@ -339,12 +373,13 @@ def entry_times(name, factor=1.001):
     """What a backward adds to one gradient is multiplied."""
 
     def mutate(f):
-        def wrong(*args):
-            trees = [arg for arg in args if isinstance(arg, dict) and isinstance(arg.get(name), np.ndarray)]
+        def wrong(*args, **named):
+            trees = [tree for tree in (*args, *named.values()) if isinstance(tree, dict)]
+            trees = [tree for tree in trees if isinstance(tree.get(name), np.ndarray)]
             trees = [tree for tree in trees if "x_hat" not in tree]  # not a cache
             for tree in trees:
                 tree[name][...] = 0  # what is written first needs no zeros; here it is given once
-            result = f(*args)
+            result = f(*args, **named)
             for tree in trees:
                 tree[name] *= factor
             return result
@@ -400,9 +435,9 @@ def no_row_sum(f):
 def last_block_only(f):
     """What earlier blocks of queries give to the keys and values is lost."""
 
-    def wrong(do, cache, dq, *rest):
+    def wrong(do, cache, dq, **others):
         dq[...] = 0
-        f(do, cache | {"parts": cache["parts"][-1:]}, dq, *rest)
+        f(do, cache | {"parts": cache["parts"][-1:]}, dq, **others)
 
     return wrong
 
@@ -430,7 +465,7 @@ def slope_of_relu(pair):
 
 
 def scale_forgotten(f):
-    return lambda dy, x, of_names, *rest: f(dy, x, of_names | {"scale": 1}, *rest)
+    return lambda dy, x, of_names, **others: f(dy, x, of_names | {"scale": 1}, **others)
 
 
 def memory_overwritten(f):

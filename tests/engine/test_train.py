@@ -68,8 +68,8 @@ def test_every_loss_is_that_of_the_twin_under_torch_optim(schedule, norm, engine
     losses = []
     for step in range(1, recipe.steps + 1):
         batch = draw(rng, recipe.batch_size)
-        keep = lambda shape: rng.random(shape, dtype=np.float32) >= config.p  # noqa: E731
-        loss = other.loss(batch, keep, recipe.label_smoothing)
+        draw_keep = lambda shape: rng.random(shape, dtype=np.float32) >= config.p  # noqa: E731
+        loss = other.loss(batch, draw_keep, recipe.label_smoothing)
         beside.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(other.parameters(), recipe.max_norm)

@@ -1,4 +1,4 @@
-"""What `fused` asks of NumPy and of torch in different words: products, sums and chains that write to `out`.
+"""What the step asks of NumPy and of torch in different words: products, sums and chains that write to `out`.
 
 Each function takes arrays of one library and leaves its result where it is told. Most lines serve both: the
 in-place operators, and functions of the same name with `out`. Nothing imports torch: it is there if x is its.
@@ -58,9 +58,8 @@ def linear_backward(dy, x, W, dx, dW, db, arena):
     if arena.first:
         library(x).matmul(x.T, dy, out=dW)
     elif library(x) is np:
-        used = arena.used
-        dW += np.matmul(x.T, dy, out=arena.empty(*dW.shape))
-        arena.used = used
+        with arena.scratch():
+            dW += np.matmul(x.T, dy, out=arena.empty(*dW.shape))
     else:
         dW.addmm_(x.T, dy)
     if db is not None:
@@ -139,14 +138,13 @@ def standardize(x, eps, center, arena):
     x_hat, inverse_std, mean = arena.like(x), arena.empty(n, 1), arena.empty(D, 1)
     mean[...] = 1 / D
     for own, hat, r in arena.blocks(x, x_hat, inverse_std):  # (block, D) twice, (block, 1)
-        used = arena.used
         if center:
             own = xp.subtract(own, own @ mean, out=hat)
-        xp.matmul(xp.multiply(own, own, out=arena.like(own)), mean, out=r)
+        with arena.scratch():
+            xp.matmul(xp.multiply(own, own, out=arena.like(own)), mean, out=r)
         r += eps
         r **= -0.5
         xp.multiply(own, r, out=hat)
-        arena.used = used
     return x_hat, inverse_std
 
 
@@ -231,8 +229,8 @@ def cross_entropy(z, targets, weights, label_smoothing, arena):
     return loss
 
 
-def adamw(p, g, m, v, scratch, decay, beta_1, beta_2, root_bias, step, eps):
-    """optim.adamw for runs of numbers: p, m and v in place. step and root_bias hold the bias corrections."""
+def adamw(p, g, m, v, scratch, decay, beta_1, beta_2, root_bias, step_size, eps):
+    """optim.adamw for runs of numbers: p, m and v in place. step_size and root_bias correct the bias."""
     xp = library(p)
     p *= decay
     if xp is np:
@@ -242,14 +240,14 @@ def adamw(p, g, m, v, scratch, decay, beta_1, beta_2, root_bias, step, eps):
     else:
         m.lerp_(g, 1 - beta_1)
         v.mul_(beta_2).addcmul_(g, g, value=1 - beta_2)
-    step *= root_bias  # m / (√v / root_bias + ε) = root_bias m / (√v + root_bias ε)
+    step_size *= root_bias  # m / (√v / root_bias + ε) = root_bias m / (√v + root_bias ε)
     xp.sqrt(v, out=scratch)
     scratch += root_bias * eps
     if xp is np:
         np.divide(m, scratch, out=scratch)
-        p -= np.multiply(scratch, step, out=scratch)
+        p -= np.multiply(scratch, step_size, out=scratch)
     else:
-        p.addcdiv_(m, scratch, value=-step)
+        p.addcdiv_(m, scratch, value=-step_size)
 
 
 def square(x, scale, shift, out):

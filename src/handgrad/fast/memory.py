@@ -15,7 +15,7 @@ CHUNK = 2**25  # numbers that an arena asks for at once, or more. A system gives
 
 
 class Arena:
-    """Memory that is handed out in order and given back in the opposite order: set `used` to what it was.
+    """Memory that is handed out in order and given back in the opposite order, up to where `used` says.
 
     It grows by chunks as it is asked, and keeps them. `block` numbers at a time go through a chain of
     element-wise steps, and `queries` at a time through attention. `first`: these are the first sequences of a
@@ -56,10 +56,18 @@ class Arena:
         self.chunks.append((begin, empty((max(CHUNK, whole),), self.kind)))
         return self._place(size, shape)
 
+    def scratch(self):
+        """What is handed out inside `with arena.scratch():` is taken back at its end."""
+        return _Scratch(self)
+
     def give_back(self, start, end):
-        """Take back what was handed out from start to end, unless more was handed out since."""
-        if self.used == end:
-            self.used = start
+        """Take back what was handed out from start to end.
+
+        Raises RuntimeError unless it is what was handed out last.
+        """
+        if self.used != end:
+            raise RuntimeError(f"end: expected the end of what is in use, {self.used}, got {end}")
+        self.used = start
 
     def like(self, x):
         """An array of the shape of x."""
@@ -85,6 +93,21 @@ class Arena:
             return [arrays]
         rows = [slice(start, start + step) for start in range(0, n, step)]
         return [tuple(None if array is None else array[part] for array in arrays) for part in rows]
+
+
+class _Scratch:
+    """A class, and not a generator: loops over blocks enter it thousands of times in a step."""
+
+    __slots__ = ("arena", "used")
+
+    def __init__(self, arena):
+        self.arena = arena
+
+    def __enter__(self):
+        self.used = self.arena.used
+
+    def __exit__(self, *error):
+        self.arena.used = self.used
 
 
 def shares(n, workers):

@@ -9,7 +9,7 @@ starts two processes on this machine. For two processes on each of two machines,
 
 `first` is one of them, by a name or an address under which both reach it, and 29500 one of its free ports.
 
-Every process holds all parameters, and draws every batch and every dropout mask from the same generator. It
+Every process holds all parameters, and draws every batch and what dropout keeps from the same generator. It
 takes the hand-written gradients of its own share of the rows. Together they are the gradient of the batch:
 
     dL = Σ m_r/m dL_r            over the processes r, whose shares have m_r counted targets, and m in all
@@ -48,7 +48,7 @@ def rows_of(rank, processes, B):
 
 
 def share_of(batch, draw_keep, rows):
-    """The given rows of a batch, and of the dropout masks that are drawn for all of it."""
+    """The given rows of a batch, and of what dropout keeps, which is drawn for all of it."""
     B = len(batch["target_out"])
     own = {name: array[rows] for name, array in batch.items()}
     return own, draw_keep and (lambda shape: draw_keep((B, *shape[1:]))[rows])
@@ -66,7 +66,7 @@ def weighted_share(params, config, batch, draw_keep, label_smoothing, rows, grad
         keeps_of(share, config, draw_keep)  # draws them, so that the generators stay equal
         loss, grads = 0.0, tree_map(np.zeros_like, params)
     else:
-        loss, grads = gradients(params, config, share, draw_keep, label_smoothing)
+        loss, grads = gradients(params, config, share, draw_keep=draw_keep, label_smoothing=label_smoothing)
     weight, dtype = own / max(all_counted, 1), tree_leaves(params)[0].dtype
     part = {"weight": np.asarray(weight, dtype), "loss": np.asarray(weight * loss, dtype)}
     return part | {"grads": tree_map(lambda g: weight * g, grads)}
@@ -82,7 +82,8 @@ def in_parallel(gradients):
 
     def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.0):
         rows = rows_of(dist.get_rank(), dist.get_world_size(), len(batch["target_out"]))
-        share = weighted_share(params, config, batch, draw_keep, label_smoothing, rows, gradients)
+        options = {"draw_keep": draw_keep, "label_smoothing": label_smoothing}
+        share = weighted_share(params, config, batch, **options, rows=rows, gradients=gradients)
         vector, unravel = tree_ravel(share)
         dist.all_reduce(torch.from_numpy(vector))  # in place: the sum over all processes
         whole = unravel(vector)

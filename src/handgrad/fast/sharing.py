@@ -67,32 +67,39 @@ def next_keep_of(keeps, rows):
 
 
 def arguments_of(params, config, batch, draw_keep):
-    """A function from rows of the batch to what `part_forward` is told of them."""
+    """A function from rows of the batch to what `part_forward` is told of them: a dictionary."""
     keeps, E = keeps_of(batch, config, draw_keep), params["embedding"]["E"]
     batch = {name: like(array, E) for name, array in batch.items()}
 
     def of_rows(rows):
-        return params, config, {name: array[rows] for name, array in batch.items()}, next_keep_of(keeps, rows)
+        own = {name: array[rows] for name, array in batch.items()}
+        return dict(params=params, config=config, batch=own, next_keep=next_keep_of(keeps, rows))
 
     return of_rows
 
 
-def added_up(f, jobs, workspace, params, out):
-    """f(job, grads, arena) of every worker, which adds to grads. Returns the results and the summed grads."""
+def gradients_of_others(params, workspace, jobs):
+    """For each worker but the first a tree like params, in its arena: below what its forward is handed."""
+    return [optree.tree_map(arena.like, params) for arena in workspace.arenas[1 : len(jobs)]]
+
+
+def added_up(f, jobs, params, out, others, workspace):
+    """f(job, grads, arena) of every worker, which adds to grads. Returns the results and the summed grads.
+
+    The first worker adds to out, or to new arrays like params if it is None, and the others to `others`.
+    """
 
     def run(job, arena):
         own, grads = job
-        grads = grads or optree.tree_map(arena.like, params)
         tables = [grads[name] for name in ("embedding", "source_embedding") if name in grads]
         vectors = [leaf for leaf in optree.tree_leaves(grads) if leaf.ndim == 1]
-        for leaf in (
-            optree.tree_leaves(tables) + vectors
-        ):  # the other matrices are written before they are added to
+        # the other matrices are written before they are added to
+        for leaf in optree.tree_leaves(tables) + vectors:
             leaf[...] = 0
-        return f(own, grads, arena), grads
+        return f(own, grads, arena)
 
-    outs = [out or optree.tree_map(lambda p: empty(p.shape, p), params), *[None] * (len(jobs) - 1)]
-    results, (total, *others) = zip(*workspace.map(run, list(zip(jobs, outs))))
+    total = out or optree.tree_map(lambda p: empty(p.shape, p), params)
+    results = workspace.map(run, list(zip(jobs, [total, *others], strict=True)))
     for other in others:
         optree.tree_map_(lambda a, b: a.__iadd__(b), total, other)
     return results, total

@@ -9,7 +9,7 @@ The formulas are those of `ops`; each function here names its own and says what 
     in place          a result takes the place of an input that is not needed again
     recomputation     the outputs of norms and activations are computed again, and not kept
     workspace         the arrays of a step lie in memory that the next step uses again, at lines of the cache,
-                      and what lies on top is given back as the backward is done with it
+                      and the backward gives it back in the opposite order, as it is done with each part
     two workers       each takes half of the sequences, in a thread; their gradients are added
 
 What NumPy and torch say differently is in `kernels`: sums as products, sorting, fused chains.
@@ -20,6 +20,7 @@ the arrays of a tree that it is given too. Shapes: b sequences of T tokens are n
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,12 +51,12 @@ from .kernels import (
     turn,
 )
 from .memory import Arena, Workspace, shares
-from .sharing import added_up, arguments_of, weighted_targets
+from .sharing import added_up, arguments_of, gradients_of_others, weighted_targets
 
 # Embedding: ops.embedding and ops.positions
 
 
-def embed(tokens, segments, tables, norm, config, next_keep, arena):
+def embed(tokens, segments, tables, norm, *, config, next_keep, arena):
     """model.embed. tokens (b, T) -> x (n, D), cache."""
     (b, T), D, index = tokens.shape, config.D, tokens.reshape(-1)
     x = take(tables["E"], index, arena.empty(b * T, D))
@@ -109,17 +110,16 @@ def normalize_backward(dy, cache, dparams, arena):
     gamma = cache["gamma"]
     mean = gamma[:, None] / len(gamma)
     for d, hat, r in arena.blocks(dy, cache["x_hat"], cache["inverse_std"]):  # (block, D) twice, (block, 1)
-        used = arena.used
-        product = library(d).multiply(d, hat, out=arena.like(d))
-        through_variance = product @ mean
-        dparams["gamma"] += column_sum(product)
-        if "beta" in dparams:
-            through_mean = d @ -mean
-            dparams["beta"] += column_sum(d)
-        scale_shift(d, gamma, through_mean if "beta" in dparams else None, out=d)
-        subtract_product(d, hat, through_variance, scratch=product)
-        d *= r
-        arena.used = used
+        with arena.scratch():
+            product = library(d).multiply(d, hat, out=arena.like(d))
+            through_variance = product @ mean
+            dparams["gamma"] += column_sum(product)
+            if "beta" in dparams:
+                through_mean = d @ -mean
+                dparams["beta"] += column_sum(d)
+            scale_shift(d, gamma, through_mean if "beta" in dparams else None, out=d)
+            subtract_product(d, hat, through_variance, scratch=product)
+            d *= r
     return dy
 
 
@@ -151,30 +151,29 @@ def project(x, params, names, scale, arena):
         start, width = width, width + params[f"W_{name}"].shape[1]
         columns[name] = slice(start, width)
     y, of_names = arena.empty(len(x), width), {"params": params, "columns": columns, "scale": scale}
-    used = arena.used
-    linear(x, *joined(of_names, arena), y)
-    arena.used = used
+    with arena.scratch():
+        W, b = joined(of_names, arena)
+        linear(x, W, b, out=y)
     return y, of_names
 
 
 def project_backward(dy, x, of_names, dparams, arena):
     """dy (n, width) -> dx (n, D)."""
     dx, columns, matmul = arena.like(x), of_names["columns"], library(x).matmul
-    used = arena.used
-    W, b = joined(of_names, arena)
-    matmul(dy, W.T, out=dx)
-    sums = {"W": matmul(x.T, dy, out=W)}
-    if b is not None:
-        sums["b"] = column_sum(dy)
-    for letter, array in sums.items():
-        if "Q" in columns:
-            array[..., columns["Q"]] *= of_names["scale"]
-        for name, at in columns.items():
-            if arena.first:
-                dparams[f"{letter}_{name}"][...] = array[..., at]
-            else:
-                dparams[f"{letter}_{name}"] += array[..., at]
-    arena.used = used
+    with arena.scratch():
+        W, b = joined(of_names, arena)
+        matmul(dy, W.T, out=dx)
+        sums = {"W": matmul(x.T, dy, out=W)}
+        if b is not None:
+            sums["b"] = column_sum(dy)
+        for letter, array in sums.items():
+            if "Q" in columns:
+                array[..., columns["Q"]] *= of_names["scale"]
+            for name, at in columns.items():
+                if arena.first:
+                    dparams[f"{letter}_{name}"][...] = array[..., at]
+                else:
+                    dparams[f"{letter}_{name}"] += array[..., at]
     return dx
 
 
@@ -197,13 +196,11 @@ def attention(q, k, v, future, hidden, keep, step):
         if hidden is not None:
             e += hidden[..., :end]
         factor = exponentials(e, arena.empty(b, H, length, 1), hidden is not None)
-        kept, used = e, arena.used
-        if keep is not None:
-            kept = drop(arena.copy(e), keep[..., rows, :end], p)
-        y = matmul(kept, v[:, :, :end], out=o_heads[:, :, rows])
+        with arena.scratch():
+            dropped = e if keep is None else drop(arena.copy(e), keep[..., rows, :end], p)
+            y = matmul(dropped, v[:, :, :end], out=o_heads[:, :, rows])
         if factor is not None:
             y *= factor
-        arena.used = used
         parts.append((rows, end, e, factor))
     return o, {"q": q, "k": k, "v": v, "o": o, "parts": parts, "keep": keep, "p": p}
 
@@ -218,26 +215,26 @@ def attention_backward(do, cache, dq, dk, dv, arena):
     if library(do) is not np:
         do = arena.copy(do)
     for number, (rows, end, e, factor) in enumerate(reversed(cache["parts"])):
-        used, dy, kept = arena.used, do[:, :, rows], e
-        if factor is not None:
-            dy = np.multiply(dy, factor, out=arena.like(dy))
-        ds = matmul(dy, v[:, :, :end].mT, out=arena.like(e))
-        if keep is not None:
-            drop(ds, keep[..., rows, :end], cache["p"])
-            kept = drop(arena.copy(e), keep[..., rows, :end], cache["p"])
-        softmax_backward(ds, e, factor)
-        matmul(ds, k[:, :, :end], out=dq[:, :, rows])
-        if number == 0:  # the last queries see every key
-            matmul(kept.mT, dy, out=dv)
-            matmul(ds.mT, q[:, :, rows], out=dk)
-        else:
-            part = arena.like(dv[:, :, :end])
-            dv[:, :, :end] += matmul(kept.mT, dy, out=part)
-            dk[:, :, :end] += matmul(ds.mT, q[:, :, rows], out=part)
-        arena.used = used
+        with arena.scratch():
+            dy, dropped = do[:, :, rows], e
+            if factor is not None:
+                dy = np.multiply(dy, factor, out=arena.like(dy))
+            ds = matmul(dy, v[:, :, :end].mT, out=arena.like(e))
+            if keep is not None:
+                drop(ds, keep[..., rows, :end], cache["p"])
+                dropped = drop(arena.copy(e), keep[..., rows, :end], cache["p"])
+            softmax_backward(ds, e, factor)
+            matmul(ds, k[:, :, :end], out=dq[:, :, rows])
+            if number == 0:  # the last queries see every key
+                matmul(dropped.mT, dy, out=dv)
+                matmul(ds.mT, q[:, :, rows], out=dk)
+            else:
+                part = arena.like(dv[:, :, :end])
+                dv[:, :, :end] += matmul(dropped.mT, dy, out=part)
+                dk[:, :, :end] += matmul(ds.mT, q[:, :, rows], out=part)
 
 
-def multi_head(h, memory, params, future, hidden, keep, out, step):
+def multi_head(h, params, memory, future, hidden, keep, out, step):
     """h (n, D) -> cache; y (n, D) is written to out. memory (m, D), m = b·S; None: h itself.
 
     For torch q, k and v are copied, so that each head lies in one piece, and their product is let go.
@@ -248,29 +245,29 @@ def multi_head(h, memory, params, future, hidden, keep, out, step):
         for name in names:
             if library(h) is not np or params[f"W_{name}"].shape[1] != config.H * config.K:
                 whole[name] = arena.empty(b, config.H, len(x) // b, config.K)
-    used = arena.used
-    for x, names in uses:
-        y, of_names = project(x, params, names, 1 / math.sqrt(config.K), arena)
-        projected.append(of_names)
-        parts |= {name: heads(y[:, at], b, config.K) for name, at in of_names["columns"].items()}
-    if step.angles and memory is None:
-        turn(parts["Q"], *step.angles)
-        turn(parts["K"], *step.angles)
-    for name, array in whole.items():  # ops.repeat_heads
-        array.reshape(b, parts[name].shape[1], -1, *array.shape[2:])[...] = parts[name][:, :, None]
-    if library(h) is not np:
-        arena.used = used
+    with nullcontext() if library(h) is np else arena.scratch():
+        for x, names in uses:
+            y, of_names = project(x, params, names, scale=1 / math.sqrt(config.K), arena=arena)
+            projected.append(of_names)
+            parts |= {name: heads(y[:, at], b, config.K) for name, at in of_names["columns"].items()}
+        if step.angles and memory is None:
+            cos, sin = step.angles
+            turn(parts["Q"], cos, sin)
+            turn(parts["K"], cos, sin)
+        for name, array in whole.items():  # ops.repeat_heads
+            array.reshape(b, parts[name].shape[1], -1, *array.shape[2:])[...] = parts[name][:, :, None]
     q, k, v = ((parts | whole)[name] for name in "QKV")
-    o, attended = attention(q, k, v, future, hidden, keep, step)
-    linear(o, params["W_O"], params.get("b_O"), out)
+    o, attended = attention(q, k, v, future=future, hidden=hidden, keep=keep, step=step)
+    linear(o, params["W_O"], params.get("b_O"), out=out)
     return {"params": params, "projected": projected, "attended": attended}
 
 
 def multi_head_backward(dy, h, cache, dparams, dmemory, step):
     """dy, h (n, D) -> dx (n, D); what the memory receives is added to dmemory, if there is one."""
     arena, K, attended, parts, whole = step.arena, step.config.K, cache["attended"], {}, {}
-    do = arena.like(attended["o"])
-    linear_backward(dy, attended["o"], cache["params"]["W_O"], do, dparams["W_O"], dparams.get("b_O"), arena)
+    o, W = attended["o"], cache["params"]["W_O"]
+    dW, db = dparams["W_O"], dparams.get("b_O")
+    do = linear_backward(dy, o, W, dx=arena.like(o), dW=dW, db=db, arena=arena)
     uses = list(zip([h] if dmemory is None else [h, step.memory], cache["projected"]))
     dys = [arena.empty(len(x), list(of_names["columns"].values())[-1].stop) for x, of_names in uses]
     for y, (_, of_names) in zip(dys, uses):
@@ -278,7 +275,7 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
     for name, x in zip("QKV", (attended["q"], attended["k"], attended["v"])):
         in_place = parts[name].shape == x.shape and (name == "Q" or library(x) is np)
         whole[name] = parts[name] if in_place else arena.like(x)
-    attention_backward(do, attended, whole["Q"], whole["K"], whole["V"], arena)
+    attention_backward(do, attended, dq=whole["Q"], dk=whole["K"], dv=whole["V"], arena=arena)
     for name, part in parts.items():
         if whole[name].shape != part.shape:  # ops.repeat_heads_backward
             whole[name] = whole[name].reshape(*part.shape[:2], -1, *part.shape[2:]).sum(axis=2)
@@ -288,7 +285,9 @@ def multi_head_backward(dy, h, cache, dparams, dmemory, step):
         cos, sin = step.angles
         turn(parts["Q"], cos, -sin)
         turn(parts["K"], cos, -sin)
-    dx, *others = [project_backward(y, x, of_names, dparams, arena) for y, (x, of_names) in zip(dys, uses)]
+    dx, *others = [
+        project_backward(y, x, of_names, dparams=dparams, arena=arena) for y, (x, of_names) in zip(dys, uses)
+    ]
     for dx_memory in others:
         dmemory += dx_memory  # every block uses the memory
     return dx
@@ -313,13 +312,13 @@ def active_again(h, activation, keep, p, arena):
     """The result of `active` once more; its slope takes the place of h. In cache blocks."""
     a, (gate, slope) = arena.like(h), ACTIVATIONS[activation]
     for own_h, own_a, own_keep in arena.blocks(h, a, keep):
-        used, own_gate = arena.used, arena.like(own_h)
-        gate(own_h, out=own_gate)
-        library(own_h).multiply(own_h, own_gate, out=own_a)
-        slope(own_h, own_gate, own_a)
-        drop(own_a, own_keep, p)
-        drop(own_h, own_keep, p)  # dropout multiplies both, so its backward is in the slope
-        arena.used = used
+        with arena.scratch():
+            own_gate = arena.like(own_h)
+            gate(own_h, out=own_gate)
+            library(own_h).multiply(own_h, own_gate, out=own_a)
+            slope(own_h, own_gate, own_a)
+            drop(own_a, own_keep, p)
+            drop(own_h, own_keep, p)  # dropout multiplies both, so its backward is in the slope
     return a
 
 
@@ -330,30 +329,30 @@ def feed_forward(x, params, config, keep, out, arena):
         first, last, activation = "gate", "down", "silu"
         up = linear(x, params["W_up"], None, arena.empty(len(x), config.F))
     h = linear(x, params[f"W_{first}"], None, arena.empty(len(x), config.F))
-    used = arena.used
-    a = active(h, params.get(f"b_{first}"), activation, keep, config.p, arena)
-    if up is not None:
-        a *= up
-    linear(a, params[f"W_{last}"], params.get(f"b_{last}"), out)
-    arena.used = used
-    cache = {"params": params, "first": first, "last": last, "h": h, "up": up}
-    return cache | {"active": dict(activation=activation, keep=keep, p=config.p)}
+    with arena.scratch():
+        chain = {"activation": activation, "keep": keep, "p": config.p}
+        a = active(h, params.get(f"b_{first}"), **chain, arena=arena)
+        if up is not None:
+            a *= up
+        linear(a, params[f"W_{last}"], params.get(f"b_{last}"), out)
+    return {"params": params, "first": first, "last": last, "h": h, "up": up, "chain": chain}
 
 
 def feed_forward_backward(dy, x, cache, dparams, arena):
     """dy (n, D) -> dx (n, D) in the place of x. The activations give their place to their gradient."""
-    slope, up = cache["h"], cache["up"]
+    params, slope, up = cache["params"], cache["h"], cache["up"]
     (W, b), (W_last, b_last) = ([f"{letter}_{cache[name]}" for letter in "Wb"] for name in ("first", "last"))
-    a = active_again(slope, **cache["active"], arena=arena)
+    a = active_again(slope, **cache["chain"], arena=arena)
     da = product = a if up is None else library(a).multiply(a, up, out=arena.like(a))
-    params = cache["params"]
-    linear_backward(dy, product, params[W_last], da, dparams[W_last], dparams.get(b_last), arena)
+    dW, db = dparams[W_last], dparams.get(b_last)
+    linear_backward(dy, product, params[W_last], dx=da, dW=dW, db=db, arena=arena)
     slope *= da
     if up is not None:
         slope *= up
         a *= da  # the gradient of what is gated
-        through_up = linear_backward(a, x, params["W_up"], arena.like(x), dparams["W_up"], None, arena)
-    dx = linear_backward(slope, x, params[W], x, dparams[W], dparams.get(b), arena)
+        W_up, dW_up = params["W_up"], dparams["W_up"]
+        through_up = linear_backward(a, x, W_up, dx=arena.like(x), dW=dW_up, db=None, arena=arena)
+    dx = linear_backward(slope, x, params[W], dx=x, dW=dparams[W], db=dparams.get(b), arena=arena)
     if up is not None:
         dx += through_up  # x is used twice: by the gate, and by what it gates
     return dx
@@ -374,6 +373,7 @@ class Step:
     future: Any  # (queries, queries), -∞ where a key comes after the query and 0 elsewhere, or None
     hidden: Any  # (b, 1, 1, T), -∞ at padding and 0 elsewhere, or None
     memory: Any  # (m, D) or None
+    dmemory: Any  # (m, D), the gradient of the memory, or None
     memory_hidden: Any  # (b, 1, 1, S) or None
     angles: tuple  # cos and sin (T, K/2) of rotary positions, or nothing
     buffers: tuple  # two arrays (n, D), for what goes into a sub-layer and what comes out
@@ -382,18 +382,26 @@ class Step:
 def inside(name, h, params, out, step):
     """What a sub-layer computes of h (n, D): written to out. Returns its cache."""
     if name == "feed_forward":
-        return feed_forward(h, params, step.config, step.next_keep("hidden"), out, step.arena)
-    keep = step.next_keep("attention")
-    if name == "cross_attention":
-        return multi_head(h, step.memory, params, None, step.memory_hidden, keep, out, step)
-    return multi_head(h, None, params, step.future, step.hidden, keep, out, step)
+        return feed_forward(h, params, step.config, step.next_keep("hidden"), out=out, arena=step.arena)
+    crossing = name == "cross_attention"
+    return multi_head(
+        h,
+        params,
+        memory=step.memory if crossing else None,
+        future=None if crossing else step.future,
+        hidden=step.memory_hidden if crossing else step.hidden,
+        keep=step.next_keep("attention"),
+        out=out,
+        step=step,
+    )
 
 
-def inside_backward(name, dy, h, cache, dparams, dmemory, step):
+def inside_backward(name, dy, h, cache, dparams, step):
     """dy, h (n, D) -> dx (n, D)."""
     if name == "feed_forward":
-        return feed_forward_backward(dy, h, cache, dparams, step.arena)
-    return multi_head_backward(dy, h, cache, dparams, dmemory if name == "cross_attention" else None, step)
+        return feed_forward_backward(dy, h, cache, dparams, arena=step.arena)
+    dmemory = step.dmemory if name == "cross_attention" else None
+    return multi_head_backward(dy, h, cache, dparams, dmemory=dmemory, step=step)
 
 
 def sublayer(x, name, params, step):
@@ -402,12 +410,12 @@ def sublayer(x, name, params, step):
     h, cache, norm, start = x, {"name": name, "x": x}, params[f"{name}_norm"], arena.used
     if config.norm == "pre":
         h, cache["normed"] = normalize(x, norm, config.eps, arena, out=before)
-    cache["f"] = inside(name, h, params[name], after, step)
+    cache["f"] = inside(name, h, params[name], out=after, step=step)
     cache["keep"] = step.next_keep("sublayer")
     drop(after, cache["keep"], config.p)
     if config.norm == "pre":
         x += after
-        return x, cache | {"memory": (start, arena.used)}
+        return x, cache | {"start": start, "end": arena.used}
     if config.norm == "post":
         after += x
     y, cache["normed"] = normalize(after, norm, config.eps, arena, out=arena.like(x))
@@ -416,39 +424,42 @@ def sublayer(x, name, params, step):
     return y, cache
 
 
-def sublayer_backward(dy, cache, grads, dmemory, step):
+def sublayer_backward(dy, cache, grads, step):
     """dy (n, D) -> dx (n, D) in its place; added to grads of the block."""
     arena, config, name, normed = step.arena, step.config, cache["name"], cache["normed"]
-    used, dnorm, h = arena.used, grads[f"{name}_norm"], cache["x"]
-    if config.norm == "post":
-        dy = normalize_backward(dy, normed, dnorm, arena)
-    dh = dy if config.norm != "output" and cache["keep"] is None else arena.copy(dy)
-    if config.norm == "output":
-        dh = normalize_backward(dh, normed, dnorm, arena)
-    if config.norm == "pre":
-        h = scale_shift(normed["x_hat"], normed["gamma"], normed["beta"], step.buffers[0])  # again
-    dh = drop(dh, cache["keep"], config.p)
-    dh = inside_backward(name, dh, h, cache["f"], grads[name], dmemory, step)
-    if config.norm == "pre":
-        dh = normalize_backward(dh, normed, dnorm, arena)
-    dy += dh  # x is used twice: by f, and by the connection around f
-    arena.used = used
-    if config.norm == "pre":  # else dy lies there
-        arena.give_back(*cache["memory"])
+    dnorm, h = grads[f"{name}_norm"], cache["x"]
+    with arena.scratch():
+        if config.norm == "post":
+            dy = normalize_backward(dy, normed, dnorm, arena)
+        dh = dy if config.norm != "output" and cache["keep"] is None else arena.copy(dy)
+        if config.norm == "output":
+            dh = normalize_backward(dh, normed, dnorm, arena)
+        if config.norm == "pre":
+            h = scale_shift(normed["x_hat"], normed["gamma"], normed["beta"], step.buffers[0])  # again
+        dh = drop(dh, cache["keep"], config.p)
+        dh = inside_backward(name, dh, h, cache["f"], dparams=grads[name], step=step)
+        if config.norm == "pre":
+            dh = normalize_backward(dh, normed, dnorm, arena)
+        dy += dh  # x is used twice: by f, and by the connection around f
+    if config.norm == "pre":  # else dy may lie there: in the place of the last sub-layer's y
+        arena.give_back(cache["start"], cache["end"])
     return dy
 
 
 # The model: model.encode and model.decode in one, model.head, the loss, and the step
 
 
-def stack(name, tokens, params, config, next_keep, arena, segments=None, memory=None, memory_hidden=None):
-    """Embedding, blocks, final norm of "encoder" or "decoder": tokens (b, T) -> x (n, D), cache."""
-    (b, T), hidden, angles = tokens.shape, None, ()
+def stack(name, tokens, params, *, config, next_keep, arena, segments=None, **of_memory):
+    """Embedding, blocks, final norm of "encoder" or "decoder": tokens (b, T) -> x (n, D), cache.
+
+    of_memory: of a decoder with a memory, the fields memory, dmemory and memory_hidden of its Step.
+    """
+    (b, T), hidden, angles, start = tokens.shape, None, (), arena.used
     source = "source_" if name == "encoder" and config.kind == "encoder-decoder" else ""
     tables = params["embedding"] | params.get(f"{source}embedding", {})
-    x, embedded = embed(
-        tokens, segments, tables, params.get(f"{source}embedding_norm"), config, next_keep, arena
-    )
+    told = {"config": config, "next_keep": next_keep, "arena": arena}
+    norm = params.get(f"{source}embedding_norm")
+    x, embedded = embed(tokens, segments, tables, norm, **told)
     if config.pad is not None:
         hidden = arena.empty(b, 1, 1, T)
         hidden[...] = 0
@@ -458,46 +469,47 @@ def stack(name, tokens, params, config, next_keep, arena, segments=None, memory=
         angles = like(np.cos(angles), x), like(np.sin(angles), x)
     queries = min(arena.queries, max(32, T // 4))
     future = hidden_future(queries, arena) if name == "decoder" else None
+    of_memory = {"memory": None, "dmemory": None, "memory_hidden": None} | of_memory
     step = Step(
-        config=config,
-        next_keep=next_keep,
-        arena=arena,
+        **told,
+        **of_memory,
         b=b,
         queries=queries,
         future=future,
         hidden=hidden,
-        memory=memory,
-        memory_hidden=memory_hidden,
         angles=angles,
         buffers=(arena.like(x), arena.like(x)),
     )
     cache = {"name": name, "source": source, "T": T, "embedded": embedded, "step": step, "normed": None}
-    cache["blocks"] = [[] for _ in params[name]]
+    cache |= {"start": start, "below_blocks": arena.used, "blocks": [[] for _ in params[name]]}
     for block, of_block in zip(params[name], cache["blocks"]):
         for part in ("self_attention", "cross_attention", "feed_forward"):
             if part in block:
                 x, of_part = sublayer(x, part, block, step)
                 of_block.append(of_part)
-    start = arena.used
+    cache["above_blocks"] = arena.used
     if config.final_norm:
         x, cache["normed"] = normalize(x, params[f"{name}_norm"], config.eps, arena, out=x)
-    return x, cache | {"memory": (start, arena.used)}
+    return x, cache | {"end": arena.used}
 
 
 def stack_backward(dx, cache, grads):
-    """dx (n, D) -> dmemory (m, D), the sum of what the blocks give, or None."""
-    name, source, step = cache["name"], cache["source"], cache["step"]
-    dmemory = None if step.memory is None else step.arena.zeros_like(step.memory)
+    """dx (n, D) -> dmemory (m, D), the sum of what the blocks give, or None. Gives back all of the stack."""
+    name, source, step, arena = cache["name"], cache["source"], cache["step"], cache["step"].arena
+    if step.dmemory is not None:
+        step.dmemory[...] = 0
     if cache["normed"]:
-        dx = normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], step.arena)
-        step.arena.give_back(*cache["memory"])
+        dx = normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], arena)
+    arena.give_back(cache["above_blocks"], cache["end"])
     for block, of_block in reversed(list(zip(cache["blocks"], grads[name]))):
         for of_part in reversed(block):
-            dx = sublayer_backward(dx, of_part, of_block, dmemory, step)
+            dx = sublayer_backward(dx, of_part, of_block, step)
     dtables = grads["embedding"] | grads.get(f"{source}embedding", {})
     dnorm = grads.get(f"{source}embedding_norm")
-    embed_backward(dx, cache["T"], cache["embedded"], dtables, dnorm, step.arena)
-    return dmemory
+    embed_backward(dx, cache["T"], cache["embedded"], dtables=dtables, dnorm=dnorm, arena=arena)
+    blocks_are_back = step.config.norm == "pre"
+    arena.give_back(cache["start"], cache["below_blocks" if blocks_are_back else "above_blocks"])
+    return step.dmemory
 
 
 def head(x, params, config, arena):
@@ -505,50 +517,53 @@ def head(x, params, config, arena):
     start, own, y, cache = arena.used, params.get("head", {}), x, {"x": x}
     if config.head_transform:
         cache["h"] = linear(x, own["W_transform"], None, arena.like(x))
-        y = active(cache["h"], own["b_transform"], config.activation, None, 0, arena)
+        chain = {"activation": config.activation, "keep": None, "p": 0}
+        y = active(cache["h"], own["b_transform"], **chain, arena=arena)
         y, cache["normed"] = normalize(y, params["head_norm"], config.eps, arena, out=y)
     W = params["embedding"]["E"].T if config.tied else own["W_out"]
     logits = linear(y, W, own.get("b_out"), arena.empty(len(x), config.V))
-    return logits, cache | {"y": y, "W": W, "memory": (start, arena.used)}
+    return logits, cache | {"y": y, "W": W, "start": start, "end": arena.used}
 
 
 def head_backward(dlogits, cache, params, config, grads, arena):
     """dlogits (n, V) -> dx (n, D) in the place of x."""
-    own, x, y, used = grads.get("head", {}), cache["x"], cache["y"], arena.used
-    dW = grads["embedding"]["E"].T if config.tied else own["W_out"]
-    dx = linear_backward(dlogits, y, cache["W"], y, dW, own.get("b_out"), arena)
-    if config.head_transform:
-        dx = normalize_backward(dx, cache["normed"], grads["head_norm"], arena)
-        slope, W = cache["h"], params["head"]["W_transform"]
-        active_again(slope, config.activation, None, 0, arena)
-        slope *= dx
-        dx = linear_backward(slope, x, W, x, own["W_transform"], own["b_transform"], arena)
-    arena.used = used
-    arena.give_back(*cache["memory"])
+    own, x, y = grads.get("head", {}), cache["x"], cache["y"]
+    dW, db = grads["embedding"]["E"].T if config.tied else own["W_out"], own.get("b_out")
+    with arena.scratch():
+        dx = linear_backward(dlogits, y, cache["W"], dx=y, dW=dW, db=db, arena=arena)
+        if config.head_transform:
+            dx = normalize_backward(dx, cache["normed"], grads["head_norm"], arena)
+            slope, W = cache["h"], params["head"]["W_transform"]
+            active_again(slope, config.activation, keep=None, p=0, arena=arena)
+            slope *= dx
+            dW, db = own["W_transform"], own["b_transform"]
+            dx = linear_backward(slope, x, W, dx=x, dW=dW, db=db, arena=arena)
+    arena.give_back(cache["start"], cache["end"])
     return dx
 
 
 def part_forward(params, config, batch, next_keep, arena):
     """The logits (n, V) of some sequences, in the arena of a worker, and the cache."""
-    encoded = decoded = None
+    encoded, decoded, told = None, None, {"config": config, "next_keep": next_keep, "arena": arena}
     if config.kind == "encoder-decoder":
-        memory, encoded = stack("encoder", batch["source"], params, config, next_keep, arena)
-        seen = dict(memory=memory, memory_hidden=encoded["step"].hidden)
-        x, decoded = stack("decoder", batch["target_in"], params, config, next_keep, arena, **seen)
+        m = math.prod(batch["source"].shape)
+        dmemory = arena.empty(m, config.D)  # below both stacks: the encoder's backward gives back above it
+        memory, encoded = stack("encoder", batch["source"], params, **told)
+        told |= {"memory": memory, "dmemory": dmemory, "memory_hidden": encoded["step"].hidden}
+        x, decoded = stack("decoder", batch["target_in"], params, **told)
     elif config.kind == "decoder":
-        x, decoded = stack("decoder", batch["tokens"], params, config, next_keep, arena)
+        x, decoded = stack("decoder", batch["tokens"], params, **told)
     else:
-        x, encoded = stack(
-            "encoder", batch["tokens"], params, config, next_keep, arena, batch.get("segments")
-        )
+        x, encoded = stack("encoder", batch["tokens"], params, **told, segments=batch.get("segments"))
     logits, headed = head(x, params, config, arena)
-    return logits, {"params": params, "config": config, "headed": headed, "stacks": (decoded, encoded)}
+    cache = {"params": params, "config": config, "headed": headed, "stacks": (decoded, encoded)}
+    return logits, cache | {"logits": logits}
 
 
 def part_backward(dlogits, cache, grads, arena):
     """Add the gradients of these sequences to grads; dlogits (n, V)."""
     params, config = cache["params"], cache["config"]
-    dx = head_backward(dlogits, cache["headed"], params, config, grads, arena)
+    dx = head_backward(dlogits, cache["headed"], params, config, grads=grads, arena=arena)
     for of_stack in filter(None, cache["stacks"]):
         dx = stack_backward(dx, of_stack, grads)  # after the decoder, dx is the gradient of the memory
 
@@ -563,9 +578,11 @@ def forward(params, config, batch, draw_keep=None, workspace=None):
     workspace.reset(params["embedding"]["E"])
     B, T = batch["target_in" if config.kind == "encoder-decoder" else "tokens"].shape
     shared, of_rows = shares(B, len(workspace.arenas)), arguments_of(params, config, batch, draw_keep)
-    parts = workspace.map(lambda rows, arena: part_forward(*of_rows(rows), arena), shared)
+    others = gradients_of_others(params, workspace, shared)
+    parts = workspace.map(lambda rows, arena: part_forward(**of_rows(rows), arena=arena), shared)
     logits, caches = zip(*parts)
     cache = {"workspace": workspace, "use": workspace.uses, "shares": shared, "parts": caches}
+    cache["others"] = others
     return library(logits[0]).concatenate(logits).reshape(B, T, config.V), cache  # a copy
 
 
@@ -582,10 +599,11 @@ def backward(dlogits, cache, out=None):
 
     def run(job, grads, arena):
         rows, own = job
-        part_backward(arena.copy(dlogits[rows].reshape(-1, dlogits.shape[-1])), own, grads, arena)
+        own["logits"][...] = dlogits[rows].reshape(own["logits"].shape)
+        part_backward(own["logits"], own, grads, arena)
 
     jobs = list(zip(cache["shares"], cache["parts"]))
-    return added_up(run, jobs, workspace, params, out)[1]
+    return added_up(run, jobs, params, out=out, others=cache["others"], workspace=workspace)[1]
 
 
 def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.0, workspace=None, out=None):
@@ -600,14 +618,22 @@ def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.
     workspace.reset(E)
 
     def run(share, grads, arena):
-        loss, used = 0.0, arena.used
+        loss = 0.0
         for rows in workspace.pieces(share, T * config.F):
-            z, cache = part_forward(*of_rows(rows), arena)
-            own = targets[rows].reshape(-1), weights[rows].reshape(-1)
-            loss += cross_entropy(z, *own, label_smoothing, arena)  # z has become its gradient
-            part_backward(z, cache, grads, arena)
-            arena.used, arena.first = used, False
+            with arena.scratch():
+                z, cache = part_forward(**of_rows(rows), arena=arena)
+                loss += cross_entropy(
+                    z,
+                    targets=targets[rows].reshape(-1),
+                    weights=weights[rows].reshape(-1),
+                    label_smoothing=label_smoothing,
+                    arena=arena,
+                )  # z has become its gradient
+                part_backward(z, cache, grads, arena)
+            arena.first = False
         return loss
 
-    losses, grads = added_up(run, shares(B, len(workspace.arenas)), workspace, params, out)
+    jobs = shares(B, len(workspace.arenas))
+    others = gradients_of_others(params, workspace, jobs)
+    losses, grads = added_up(run, jobs, params, out=out, others=others, workspace=workspace)
     return like(np.asarray(sum(losses)), E)[()], grads

@@ -39,7 +39,8 @@ def engine(state, config, recipe, gradients=None):
         check_loss(loss, state)
         options = recipe.adam | dict(max_norm=recipe.max_norm, workspace=workspace)
         adamw_in_place(p, g, moments, recipe.rate(state.step + 1), **options)
-        return state.after(params, {"step": moments["step"], "m": first, "v": second}, loss, batch, config)
+        after = {"step": moments["step"], "m": first, "v": second}
+        return state.after(params, after, loss, batch=batch, config=config)
 
     return update_in_place
 
@@ -83,7 +84,7 @@ def adamw_in_place(
     norm = None if max_norm is None else math.sqrt(float(g @ g))
     factor = 1.0 if norm is None else clip_factor(norm, max_norm, 1e-6)
     state["step"] += 1
-    root_bias, step = math.sqrt(1 - beta_2 ** state["step"]), rate / (1 - beta_1 ** state["step"])
+    root_bias, step_size = math.sqrt(1 - beta_2 ** state["step"]), rate / (1 - beta_1 ** state["step"])
     workspace = workspace or Workspace(workers=1)
 
     def run(job, arena):
@@ -92,8 +93,19 @@ def adamw_in_place(
             at = slice(start, min(job.stop, start + BLOCK))
             if factor != 1:
                 g[at] *= factor
-            vectors = p[at], g[at], state["m"][at], state["v"][at], scratch[: at.stop - at.start]
-            kernels.adamw(*vectors, 1 - rate * weight_decay, beta_1, beta_2, root_bias, step, eps)
+            kernels.adamw(
+                p=p[at],
+                g=g[at],
+                m=state["m"][at],
+                v=state["v"][at],
+                scratch=scratch[: at.stop - at.start],
+                decay=1 - rate * weight_decay,
+                beta_1=beta_1,
+                beta_2=beta_2,
+                root_bias=root_bias,
+                step_size=step_size,
+                eps=eps,
+            )
 
     few = isinstance(p, np.ndarray) and len(p) < SHARE  # NumPy's threads would only wait for each other
     workspace.map(run, shares(len(p), 1 if few else len(workspace.arenas)))

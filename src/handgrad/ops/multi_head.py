@@ -45,7 +45,7 @@ def multi_head(x, memory, params, H, mask=None, angles=None, scale=None, keep=No
         k, turned_k = rotary(k, angles)
     k, copied = repeat_heads(k, H // H_kv)  # (B, H, S, K)
     v, _ = repeat_heads(v, H // H_kv)
-    o, attended = attention(q, k, v, mask, scale, keep, p)  # (B, H, T, K)
+    o, attended = attention(q, k, v, mask=mask, scale=scale, keep=keep, p=p)  # (B, H, T, K)
     o, merged = merge_heads(o)  # (B, T, H·K)
     y, out = linear(o, params["W_O"], params.get("b_O"))  # (B, T, D)
     cache = {"from_q": from_q, "from_k": from_k, "from_v": from_v, "copied": copied}

@@ -12,6 +12,7 @@ import numpy as np
 import optree
 import sympy
 
+from ..algebra import is_shape
 from .activations import (
     gelu,
     gelu_backward,
@@ -87,9 +88,7 @@ class Op:
 
     def draw(self, sizes, rng):
         """Random inputs (standard normal, float64: also γ and β) and options of these sizes."""
-        inputs = optree.tree_map(
-            rng.standard_normal, self.shapes(sizes), is_leaf=lambda shape: isinstance(shape, tuple)
-        )
+        inputs = optree.tree_map(rng.standard_normal, self.shapes(sizes), is_leaf=is_shape)
         return inputs, self.options(sizes, rng)
 
 
@@ -150,7 +149,8 @@ _p = sympy.Rational(3, 10)
 
 
 def _activation(forward, backward, formula, source):
-    return Op(forward, backward, dict(x="T D"), dict(T=2, D=3), formula, source, "04")
+    sizes = dict(T=2, D=3)
+    return Op(forward, backward, dict(x="T D"), sizes, formula=formula, source=source, chapter="04")
 
 
 OPS = {
