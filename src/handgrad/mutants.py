@@ -98,7 +98,7 @@ class Edit:
 class Place:
     """An expression and the one around it, the name of what is computed, and what can be seen from there.
 
-    seen: array -> number of axes. sizes: names of sizes, such as K.
+    seen: array -> (number of axes, which array it is: two names may be one). sizes: names such as K.
     """
 
     node: ast.expr
@@ -148,14 +148,16 @@ class Program:
         """Every expression that is computed, with what can be seen from it."""
         found = self._locals(arguments, sizes)
         found |= {f"cache[{k!r}]": v for k, v in dict(found.get("cache") or {}).items()}
-        axes = {name: np.ndim(x) for name, x in found.items() if hasattr(x, "ndim") or isinstance(x, float)}
-        seen = {name for name in axes if name in self._arguments or name.startswith("cache[")}
+        arrays = {name: x for name, x in found.items() if hasattr(x, "ndim") or isinstance(x, float)}
+        seen = {name for name in arrays if name in self._arguments or name.startswith("cache[")}
         for statement in statements(self.tree.body):
-            here = {name: axes[name] for name in axes if name in seen}
+            here = {name: (np.ndim(x), id(x)) for name, x in arrays.items() if name in seen}
             for root, label in self._roots(statement):
                 stack = [(root, None)]
                 while stack:
                     node, parent = stack.pop()
+                    if of_shape_only(node):
+                        continue
                     yield Place(node, parent, label, here, tuple(sizes))
                     stack += [(child, node) for child in reversed(computed_from(node))]
             stored = (
@@ -244,17 +246,33 @@ def statements(body):
 def computed_from(node):
     """The expressions of which this one is made. Axes, shapes and names of functions are not among them."""
     match node:
+        case ast.Call(ast.Name("root"), [number, _]):
+            return [number]
         case ast.Call(ast.Attribute(ast.Name("np" | "xp")) | ast.Name(), given):
             return given
         case ast.Call(ast.Attribute(array), given):
             return [array, *given]
         case ast.Subscript(array):
-            return [] if is_leaf(node) else [array]
+            return [] if is_leaf(node) or getattr(array, "attr", "") == "shape" else [array]
+        case ast.Attribute(_, "shape"):
+            return []
         case ast.IfExp(_, yes, no):
             return [yes, no]
         case ast.Tuple() | ast.GeneratorExp() | ast.ListComp() | ast.DictComp() | ast.Lambda():
             return []
     return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+
+
+def of_shape_only(node):
+    """Whether the numbers in it do not matter: the namespace of arrays, π, zeros of a shape, a size."""
+    match node:
+        case ast.Call(ast.Name("namespace" | "pi" | "len" | "range" | "list" | "reversed" | "enumerate")):
+            return True
+        case ast.Call(ast.Attribute(ast.Name("np" | "xp"), "zeros_like")) | ast.Attribute(
+            _, "ndim" | "dtype"
+        ):
+            return True
+    return False
 
 
 def is_leaf(node):
@@ -465,8 +483,8 @@ def reductions(at):
 def names(at):
     if not is_leaf(at.node) or (own := ast.unparse(at.node)) not in at.seen:
         return
-    for other, axes in at.seen.items():
-        if other != own and axes == at.seen[own]:
+    for other, (axes, which) in at.seen.items():
+        if axes == at.seen[own][0] and which != at.seen[own][1]:
             new, where = expression(other), f", in {code(at.parent)}" if at.parent is not None else ""
             yield new, "name", f"{code(new)} stands where {code(at.node)} should", where
 
@@ -523,17 +541,19 @@ def numbers(at):
 
 def insertions(at):
     whole = code(at.node)
-    if is_leaf(at.node) and at.seen.get(ast.unparse(at.node), 0) > 1:
+    if is_leaf(at.node) and at.seen.get(ast.unparse(at.node), (0, 0))[0] > 1:
         new = expression("(A - A.mean(axis=-1, keepdims=True))", A=at.node)
         yield new, "centred", f"the mean is taken away from {whole}"
-    if isinstance(at.parent, ast.BinOp) and isinstance(at.parent.op, ast.Div) and at.parent.right is at.node:
-        for small in ("1e-12", "1e-9", "1e-8", "1e-6"):
+    divides = isinstance(at.parent, ast.BinOp) and isinstance(at.parent.op, ast.Div)
+    if divides and at.parent.right is at.node and not isinstance(at.node, ast.Constant):
+        for small in ("1e-8", "1e-6", "1e-5"):
             yield expression(f"(A + {small})", A=at.node), "guard", f"{small} is added to {whole}"
     is_term = is_sum(at.parent) and not is_sum(at.node)
     if isinstance(at.node, ast.Tuple) or not (at.parent is None or is_term or reduction(at.parent)):
         return
     sizes = [form.format(size) for size in at.sizes for form in ("{}", "{} ** 0.5")]
-    for factor in ["2", *at.seen, *sizes]:
+    arrays = {which: name for name, (_, which) in reversed(at.seen.items())}  # each by its first name
+    for factor in ["2", *reversed(arrays.values()), *sizes]:
         for sign, thing in ("*", "factor"), ("/", "division by"):
             new = expression(f"(A) {sign} {factor}", A=at.node)
             yield new, "too many", f"the {thing} {code(expression(factor))} is too many", f", at {whole}"

@@ -61,7 +61,7 @@ EXPECTED = [
     ("too many", "the factor `2` is too many, at `w * x`", "weighted = w * x * 2"),
     ("too many", "the division by `D` is too many, at `w * x`", "weighted = w * x / D"),
     ("centred", "the mean is taken away from `x`", "w * (x - x.mean(axis=-1, keepdims=True))"),
-    ("guard", "1e-12 is added to `sqrt(mean.shape[-2])`", "gram / (np.sqrt(mean.shape[-2]) + 1e-12)"),
+    ("guard", "1e-8 is added to `sqrt(mean.shape[-2])`", "gram / (np.sqrt(mean.shape[-2]) + 1e-08)"),
 ]
 
 

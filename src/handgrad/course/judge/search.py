@@ -7,7 +7,6 @@ every case is the diagnosis. Different mistakes can give the same numbers, and t
 
 import inspect
 import itertools
-import time
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,7 +15,7 @@ import numpy as np
 from ...mutants import KINDS, Program
 from .attempt import Failure, attempt
 
-BUDGET = 2.0  # seconds for two edits at once
+TRIALS = 2500  # wrong answers that are tried where one edit is not enough: about two seconds
 
 
 @dataclass(frozen=True)
@@ -86,9 +85,8 @@ class Search:
     names: dict = field(default_factory=dict)
     made: dict = field(default_factory=dict, repr=False)
 
-    def find(self, given, budget=BUDGET):
+    def find(self, given, trials=TRIALS):
         """The Finding for the results `given`, for each case {output: array or exception}; or None."""
-        end = time.perf_counter() + budget
         wrong = [n for n in self.outputs if any(not alike(g[n], r[n]) for g, r in zip(given, self.right))]
         probe = max(range(len(given)), key=lambda i: (sum(finite(given[i][n]) for n in wrong), -abs(i - 1)))
         found = self._known(given, self.outputs) or self._one(given, probe, self.outputs, self.rows(probe))
@@ -97,8 +95,17 @@ class Search:
         findings = {}
         for name in wrong:
             findings[name] = self._known(given, [name]) or self._one(given, probe, [name], self.rows(probe))
-        for name in (n for n, finding in findings.items() if finding is None):
-            findings[name] = self._besides(given, probe, name, end) or self._two(given, probe, name, end)
+        if not all(findings.values()):
+            words = [finding.kind for finding in findings.values() if finding]
+            stories = sorted(self.known, key=lambda known: known[0].words not in words)
+            found = self._besides(given, probe, self.outputs, stories[: len(set(words))], trials)
+            if found:
+                return found
+        still = [name for name, finding in findings.items() if finding is None]
+        for name in still:
+            share = trials // len(still)
+            found = self._besides(given, probe, [name], stories, share // 2)
+            findings[name] = found or self._two(given, probe, name, share)
         return together(findings) if findings and all(findings.values()) else None
 
     @cached_property
@@ -160,17 +167,16 @@ class Search:
             if same(given[probe], results, outputs) and self._agrees(program, [edit], given, probe, outputs):
                 return Finding(KINDS[edit.kind][1], edit.place)
 
-    def _besides(self, given, probe, name, end):
-        """One edit of a known mistake."""
-        for story, program, results in self.known:
-            if time.perf_counter() > end:
-                return None
-            if not isinstance(results[probe][name], str):
-                found = self._one(given, probe, [name], self._edited([program], probe))
-                if found:
+    def _besides(self, given, probe, outputs, stories, trials):
+        """One edit of a known mistake; first of those that explain another result."""
+        for story, program, results in stories:
+            if trials > 0 and not isinstance(results[probe][outputs[0]], str):
+                rows = self._edited([program], probe)
+                trials -= len(rows)
+                if found := self._one(given, probe, outputs, rows):
                     return Finding(f"{story.words} Besides: {found.kind}", found.where)
 
-    def _two(self, given, probe, name, end):
+    def _two(self, given, probe, name, trials):
         """Two edits of one right answer: pairs of those that make a difference, the cheapest first."""
         if not finite(given[probe][name]):
             return None
@@ -180,9 +186,7 @@ class Search:
             if not isinstance(result, str) and not alike(result, self.right[probe][name]):
                 distinct.setdefault((id(program), result.round(9).tobytes()), (program, edit))
         pairs = [(p, a, b) for (p, a), (q, b) in itertools.combinations(distinct.values(), 2) if p is q]
-        for program, *edits in sorted(pairs, key=lambda pair: pair[1].cost + pair[2].cost):
-            if time.perf_counter() > end:
-                return None
+        for program, *edits in sorted(pairs, key=lambda pair: pair[1].cost + pair[2].cost)[:trials]:
             result = self._results(program.function(*edits), self.cases[probe])
             if same(given[probe], result, [name]) and self._agrees(program, edits, given, probe, [name]):
                 kinds = dict.fromkeys(KINDS[edit.kind][1] for edit in edits)
