@@ -48,7 +48,7 @@ lint: $(READY) ## Check form: code, notebooks, exercises up to date
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/python tools/exercises.py --check
-	$(BIN)/python tools/outputs.py --check $(NOTEBOOKS)
+	$(BIN)/python -m handgrad.course.rules $(NOTEBOOKS)
 
 format: $(READY) ## Put code and notebooks in form
 	$(BIN)/ruff format .
