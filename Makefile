@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 # on a busy one, where the threads wait for each other. Tests use two workers.
 export OMP_NUM_THREADS ?= 1
 PYTEST := $(BIN)/python -m pytest -n 2
-NOTEBOOKS := $(wildcard notebooks/*.ipynb notebooks/*/*.ipynb)
+NOTEBOOKS := $(filter-out %.mine.ipynb,$(wildcard notebooks/*.ipynb notebooks/*/*.ipynb))
 
 .DEFAULT_GOAL := help
 .PHONY: help book test bench site lab exercises lint format clean
@@ -41,13 +41,13 @@ site: $(READY) ## Look at the built book in a browser (needs Chromium, and make 
 lab: $(READY) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate notebooks
 
-exercises: $(READY) ## Make the exercise notebooks again from their solutions
-	$(BIN)/python tools/exercises.py
+exercises: $(READY) ## Make the exercise notebooks again; keep those with answers, unless FORCE=08_attention
+	$(BIN)/python tools/exercises.py $(addprefix --force ,$(FORCE))
 
 lint: $(READY) ## Check form: code, notebooks, exercises up to date
+	$(BIN)/python tools/exercises.py --check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/python tools/exercises.py --check
 	$(BIN)/python -m handgrad.course.rules $(NOTEBOOKS)
 
 format: $(READY) ## Put code and notebooks in form

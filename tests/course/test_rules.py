@@ -35,7 +35,7 @@ from handgrad.course.rules import (
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 CHAPTERS = chapters(NOTEBOOKS)
-EVERYTHING = sorted(NOTEBOOKS.rglob("[0-9][0-9]_*.ipynb"))
+EVERYTHING = sorted(set(NOTEBOOKS.rglob("[0-9][0-9]_*.ipynb")) - set(NOTEBOOKS.rglob("*.mine.ipynb")))
 
 
 # The book ---------------------------------------------------------------------------------------------------
