@@ -158,6 +158,10 @@ BAD = [
     ),
     (
         rule_pictures_have_text,
+        changed("from handgrad.chapters.squares import figures\nfigures.plot(1)"),
+    ),
+    (
+        rule_pictures_have_text,
         changed("from handgrad.course.interactive import frames\nframes(draw, [1], label='x')"),
     ),
     (rule_states_its_time, metadata(handgrad={"reading_minutes": 5})),

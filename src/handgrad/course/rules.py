@@ -207,8 +207,11 @@ def rule_imports_where_used(notebook):
             if name not in near
         ]
         if any(name.split(".")[0] in ("matplotlib", "seaborn", "plotly") for name in new.values()):
-            wrong.append(f"{cell.id}: figures are drawn by handgrad.course.figures, not in a notebook")
+            wrong.append(f"{cell.id}: figures are drawn by the package, not in a notebook")
     return wrong
+
+
+FIGURES = re.compile(r"handgrad\.(course|chapters\.\w+)\.figures\.")
 
 
 def rule_pictures_have_text(notebook):
@@ -218,7 +221,7 @@ def rule_pictures_have_text(notebook):
         last = tree.body[-1].value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         name = origin(last.func, names) or "" if isinstance(last, ast.Call) else ""
         alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
-        if name.startswith("handgrad.course.figures.") and len(alt.split()) < 4:
+        if FIGURES.match(name) and len(alt.split()) < 4:
             wrong.append(
                 f"{cell.id}: shows a figure; its metadata mystnb.image.alt must describe it, got {alt!r}"
             )
