@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -n 2
 NOTEBOOKS := $(filter-out %.mine.ipynb,$(wildcard notebooks/*.ipynb notebooks/*/*.ipynb))
 
 .DEFAULT_GOAL := help
-.PHONY: help book test bench site lab exercises lint format clean
+.PHONY: help book test bench site lab exercises chapter lint format clean
 
 help: ## Show this list
 	@awk -F ': .*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,8 +44,12 @@ lab: $(READY) ## Open the notebooks in JupyterLab
 exercises: $(READY) ## Make the exercise notebooks again; keep those with answers, unless FORCE=08_attention
 	$(BIN)/python tools/exercises.py $(addprefix --force ,$(FORCE))
 
+chapter: $(READY) ## Check one chapter, its exercises, tests and pages: make chapter N=08
+	$(BIN)/python tools/chapter.py check "$(N)"
+
 lint: $(READY) ## Check form: code, notebooks, exercises up to date
 	$(BIN)/python tools/exercises.py --check
+	$(BIN)/python tools/chapter.py checklist --check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/python -m handgrad.course.rules $(NOTEBOOKS)
