@@ -113,12 +113,8 @@ def is_answered(path):
     try:
         notebook = nbformat.read(path, as_version=4)
         return notebook.metadata.get("handgrad", {}).get("generated") != digest(notebook)
-    except (
-        ValueError,
-        AttributeError,
-        nbformat.ValidationError,
-    ):  # no notebook, or one without ids: in any case not ours
-        return True
+    except (ValueError, AttributeError, nbformat.ValidationError):
+        return True  # no notebook, or one without ids: in any case not ours
 
 
 def text(notebook):
@@ -178,11 +174,11 @@ def write(wanted, folder, force=()):
             )
     for name, new in wanted.items():
         path = folder / name
-        if path in answered and path not in copies:
-            continue
         if path in copies:
             shutil.copyfile(path, copies[path])
             print(f"{path}: the answers are kept in {copies[path]}")
+        elif path in answered:
+            continue
         path.write_text(new, encoding="utf-8")
         print(path)
     return [path for path in answered if path not in copies]
