@@ -225,6 +225,13 @@ def test_the_command_says_what_is_broken_in_which_file(place, complaint, tmp_pat
     assert str(other) not in printed
 
 
+def test_a_cell_that_is_not_python_is_named(tmp_path):
+    notebook = sound()
+    notebook.cells[1].source += "\nx = = 1"
+    nbformat.write(notebook, tmp_path / "00_squares.ipynb")
+    assert rules.complaints(tmp_path / "00_squares.ipynb") == ["draw: line 4 is not Python: invalid syntax"]
+
+
 # The tool that stores outputs -------------------------------------------------------------------------------
 
 

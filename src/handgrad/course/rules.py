@@ -302,9 +302,22 @@ def is_chapter(path):
     return path.parent.name == "notebooks" and re.match(r"\d\d_\w+\.ipynb", path.name) is not None
 
 
+def not_python(notebook):
+    """The code cells that no rule can read."""
+    wrong = []
+    for cell in code_cells(notebook):
+        try:
+            parse(cell.source)
+        except SyntaxError as error:
+            wrong.append(f"{cell.id}: line {error.lineno} is not Python: {error.msg}")
+    return wrong
+
+
 def complaints(path):
     """What the notebook in a file breaks, as sentences; [] if it keeps all rules that are meant for it."""
     notebook = nbformat.read(path, as_version=4)
+    if unreadable := not_python(notebook):
+        return unreadable
     rules = ALWAYS + IN_CHAPTERS if is_chapter(path) else ALWAYS
     return [complaint for rule in rules for complaint in rule(notebook)]
 
