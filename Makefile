@@ -12,10 +12,10 @@ READY := $(VENV)/.ready
 # on a busy one, where the threads wait for each other. Tests use two workers.
 export OMP_NUM_THREADS ?= 1
 PYTEST := $(BIN)/python -m pytest -n 2
-NOTEBOOKS := $(wildcard notebooks/*.ipynb notebooks/*/*.ipynb)
+NOTEBOOKS := $(filter-out %.mine.ipynb,$(wildcard notebooks/*.ipynb notebooks/*/*.ipynb))
 
 .DEFAULT_GOAL := help
-.PHONY: help book test bench site lab exercises lint format clean
+.PHONY: help book test bench site lab exercises chapter lint format clean
 
 help: ## Show this list
 	@awk -F ': .*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,7 +30,7 @@ book: $(READY) ## Execute every notebook and build the book; any warning is an e
 
 test: lint ## Check the package and run every notebook, solved and unsolved
 	$(PYTEST) --dist worksteal -m "not site" tests
-	$(PYTEST) --dist loadfile --nbval-lax $(NOTEBOOKS) # a notebook stays in one worker
+	$(PYTEST) --dist loadfile --nbval $(NOTEBOOKS) # a notebook stays in one worker
 
 bench: $(READY) ## Time a training step beside PyTorch's: a quarter of an hour, on an idle machine
 	$(BIN)/python -m benchmarks
@@ -41,14 +41,18 @@ site: $(READY) ## Look at the built book in a browser (needs Chromium, and make 
 lab: $(READY) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate notebooks
 
-exercises: $(READY) ## Make the exercise notebooks again from their solutions
-	$(BIN)/python tools/exercises.py
+exercises: $(READY) ## Make the exercise notebooks again; keep those with answers, unless FORCE=08_attention
+	$(BIN)/python tools/exercises.py $(addprefix --force ,$(FORCE))
+
+chapter: $(READY) ## Check one chapter, its exercises, tests and pages: make chapter N=08
+	$(BIN)/python tools/chapter.py check "$(N)"
 
 lint: $(READY) ## Check form: code, notebooks, exercises up to date
+	$(BIN)/python tools/exercises.py --check
+	$(BIN)/python tools/chapter.py checklist --check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/python tools/exercises.py --check
-	$(BIN)/python tools/outputs.py --check $(NOTEBOOKS)
+	$(BIN)/python -m handgrad.course.rules $(NOTEBOOKS)
 
 format: $(READY) ## Put code and notebooks in form
 	$(BIN)/ruff format .

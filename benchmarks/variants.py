@@ -16,7 +16,7 @@ import numpy as np
 import optree
 
 from handgrad import model, optim
-from handgrad.config import gpt2_small
+from handgrad.config import gpt2_small, init
 from handgrad.fast import Workspace, kernels, update
 from handgrad.fast import step as fast_step
 
@@ -43,7 +43,7 @@ def config_of(size):
 def problem(size, dtype=np.float32):
     """Parameters with no bias left at 0 and no γ at 1, and a batch: the same numbers in every process."""
     rng = np.random.default_rng(0)
-    params = model.init(config_of(size), rng, np.float32)
+    params = init(config_of(size), rng, np.float32)
     for vector in filter(lambda p: p.ndim == 1, optree.tree_leaves(params)):
         vector += 0.1 * rng.standard_normal(len(vector), np.float32)
     tokens, targets = rng.integers(size.V, size=(2, size.B, size.T))

@@ -1,7 +1,8 @@
 """Make the student notebooks of notebooks/exercises/ from notebooks/solutions/, their only source.
 
-    python tools/exercises.py            write every student notebook
-    python tools/exercises.py --check    write nothing; exit with 1 and show the differences, if there are any
+    python tools/exercises.py                 write every student notebook that holds no answers
+    python tools/exercises.py --check         write nothing; exit with 1 and show the differences, if any
+    python tools/exercises.py --force NAME    write this one too, and keep the answers in NAME.mine.ipynb
 
 In a solution notebook
 
@@ -12,11 +13,18 @@ In a solution notebook
 is replaced by `raise NotImplementedError("your turn")` inside a function, and by `name = ...  # your turn` at
 the margin, where the region must end by assigning the answer to a name. Cells tagged `solution` are dropped.
 All else stays as it is, ids included; outputs are left out.
+
+The metadata of a student notebook hold a digest of its cells, `handgrad.generated`. If it no longer fits
+them, somebody has answered: then the file is kept, and the exit status is 1. Outputs and counts do not
+matter.
 """
 
 import argparse
 import ast
 import difflib
+import hashlib
+import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -24,6 +32,7 @@ import nbformat
 
 ROOT = Path(__file__).parents[1] / "notebooks"
 BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
+MINE = ".mine.ipynb"  # the end of the name of a copy that keeps answers
 DIFFERENCE_LINES = 40
 
 
@@ -87,7 +96,25 @@ def student(notebook, name):
     if not regions:
         raise MarkerError(f"{name}: no solution region, so there is nothing to solve")
     notebook.cells = [nbformat.from_dict(cell) for cell in cells]
+    notebook.metadata.setdefault("handgrad", nbformat.NotebookNode())["generated"] = digest(notebook)
     return notebook
+
+
+def digest(notebook):
+    """A digest of what the cells say: their kinds, ids and sources; not outputs, counts and metadata."""
+    cells = [(cell.cell_type, cell.id, cell.source) for cell in notebook.cells]
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
+
+
+def is_answered(path):
+    """Whether the file says anything that this program did not write; False if there is none."""
+    if not path.exists():
+        return False
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        return notebook.metadata.get("handgrad", {}).get("generated") != digest(notebook)
+    except (ValueError, AttributeError, nbformat.ValidationError):
+        return True  # no notebook, or one without ids: in any case not ours
 
 
 def text(notebook):
@@ -102,14 +129,25 @@ def generate(solutions):
     return {path.name: text(student(nbformat.read(path, as_version=4), path.name)) for path in paths}
 
 
+def kept(path):
+    """What to tell somebody whose answers are in the file."""
+    name = path.name.removesuffix(".ipynb")
+    return (
+        f"{path}: you have written here, so it was left alone; the book is not broken. To begin again with "
+        f"an empty notebook: make exercises FORCE={name}. Your answers will be kept in {name}{MINE}."
+    )
+
+
 def differences(wanted, folder):
     """Lines that say how the folder differs from the wanted notebooks; none if it does not."""
-    stale = sorted({path.name for path in folder.glob("*.ipynb")} - set(wanted))
-    lines = [f"{folder / name}: has no solution notebook; delete it" for name in stale]
+    there = {path.name for path in folder.glob("*.ipynb") if not path.name.endswith(MINE)}
+    lines = [f"{folder / name}: has no solution notebook; delete it" for name in sorted(there - set(wanted))]
     for name, new in wanted.items():
         path = folder / name
         old = path.read_text(encoding="utf-8") if path.exists() else ""
-        if old != new:
+        if is_answered(path):
+            lines.append(kept(path))
+        elif old != new:
             lines.append(f"{path}: {'out of date' if old else 'missing'}; run `make exercises`")
             change = list(
                 difflib.unified_diff(old.splitlines(), new.splitlines(), "now", "wanted", lineterm="", n=1)
@@ -120,11 +158,40 @@ def differences(wanted, folder):
     return lines
 
 
+def write(wanted, folder, force=()):
+    """Write the wanted notebooks, name -> text, into a folder. Returns the paths of those not written.
+
+    A notebook with answers is written only if `force` names it, and then its answers are copied beside it
+    first. Raises FileExistsError, before anything is written, if a copy of that name is there already.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    answered = [folder / name for name in wanted if is_answered(folder / name)]
+    copies = {path: path.with_name(path.stem + MINE) for path in answered if path.name in force}
+    for copy in copies.values():
+        if copy.exists():
+            raise FileExistsError(
+                f"{copy}: holds answers kept before; move it away or delete it, then try again"
+            )
+    for name, new in wanted.items():
+        path = folder / name
+        if path in copies:
+            shutil.copyfile(path, copies[path])
+            print(f"{path}: the answers are kept in {copies[path]}")
+        elif path in answered:
+            continue
+        path.write_text(new, encoding="utf-8")
+        print(path)
+    return [path for path in answered if path not in copies]
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if anything differs")
+    parser.add_argument(
+        "--force", action="append", default=[], metavar="NAME", help="a notebook to begin again"
+    )
     parser.add_argument("--solutions", type=Path, default=ROOT / "solutions", help="folder to read")
     parser.add_argument("--exercises", type=Path, default=ROOT / "exercises", help="folder to write")
     arguments = parser.parse_args(arguments)
@@ -137,11 +204,18 @@ def main(arguments=None):
         lines = differences(wanted, arguments.exercises)
         print("\n".join(lines) or f"{len(wanted)} student notebooks are up to date")
         return int(bool(lines))
-    arguments.exercises.mkdir(parents=True, exist_ok=True)
-    for name, new in wanted.items():
-        (arguments.exercises / name).write_text(new, encoding="utf-8")
-        print(arguments.exercises / name)
-    return 0
+    force = {name.removesuffix(".ipynb") + ".ipynb" for name in arguments.force}
+    if unknown := sorted(force - set(wanted)):
+        names = ", ".join(name.removesuffix(".ipynb") for name in wanted)
+        parser.error(f"--force: expected one of {names}, got {unknown[0].removesuffix('.ipynb')}")
+    try:
+        left = write(wanted, arguments.exercises, force)
+    except FileExistsError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for path in left:
+        print(kept(path), file=sys.stderr)
+    return int(bool(left))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ from .blocks import (
     normalize,
     normalize_backward,
 )
-from .config import Config, bert_base, gpt2_small, init, llama_like, shapes, vaswani_base  # noqa: F401
 from .ops import (
     ACTIVATIONS,
     add_positions,

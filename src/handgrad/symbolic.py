@@ -22,7 +22,6 @@ from numpy import (  # noqa: F401  (these work on object arrays as they are)
     asarray,
     broadcast_to,
     concat,
-    expand_dims,
     flip,
     int64,
     mean,

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import sympy
 from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from sympy import I, Matrix, Symbol, symbols
 
 from handgrad.course import judge
@@ -20,7 +19,6 @@ from handgrad.course.judge.function import Exercise
 from handgrad.course.judge.observe import name_factor, told_apart
 from handgrad.course.judge.search import items, stories_of
 from handgrad.course.judge.verdict import Verdict
-from tools import exercises as tool
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = judge.chapters()
@@ -477,10 +475,6 @@ def test_there_is_a_notebook_for_each_chapter_with_exercises():
     assert {path.stem.partition("_")[2] for path in SOLUTIONS} == set(CHAPTERS)
 
 
-def test_the_student_notebooks_are_up_to_date(capsys):
-    assert tool.main(["--check"]) == 0, capsys.readouterr().out
-
-
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
 def test_the_solutions_are_right(path):
     assert statuses(path) == dict.fromkeys(of_chapter(path), "right")
@@ -521,86 +515,3 @@ def test_the_equations_named_exist(path):
     chapter = ROOT / "notebooks" / path.name
     for label in set(re.findall(r"\{eq\}`(eq-[a-z0-9-]+)`", text)):
         assert f"({label})" in chapter.read_text(encoding="utf-8"), label
-
-
-# The tool ---------------------------------------------------------------------------------------------------
-
-SOLVED = """def f(x):
-    \"\"\"x -> 2x.\"\"\"
-    # BEGIN SOLUTION
-    y = 2 * x
-    return y
-    # END SOLUTION"""
-
-
-def test_a_region_in_a_function_becomes_a_stub():
-    source = tool.without_solutions(SOLVED, "here")
-    assert source == 'def f(x):\n    """x -> 2x."""\n    raise NotImplementedError("your turn")'
-
-
-def test_a_region_at_the_margin_becomes_an_open_name():
-    source = tool.without_solutions("a = 1\n# BEGIN SOLUTION\nb = a\nc = b\n# END SOLUTION\nc", "here")
-    assert source == "a = 1\nc = ...  # your turn\nc"
-
-
-@pytest.mark.parametrize(
-    "source, message",
-    [
-        ("# BEGIN SOLUTION\nx = 1", r"here, line 1: '# BEGIN SOLUTION' without '# END"),
-        ("x = 1\n# END SOLUTION", r"here, line 2: '# END SOLUTION' without"),
-        ("# BEGIN SOLUTION\n# BEGIN SOLUTION\nx = 1\n# END SOLUTION", r"line 2: a second"),
-        ("if 1:\n    # BEGIN SOLUTION\n    x = 1\n# END SOLUTION", r"line 4: .* indented differently"),
-        ("# BEGIN SOLUTION\n\n# END SOLUTION", r"line 1: the solution region is empty"),
-        ("# BEGIN SOLUTION\nprint(1)\n# END SOLUTION", r"line 1: .* must end with `name = answer`"),
-    ],
-)
-def test_markers_that_do_not_fit_are_refused(source, message):
-    with pytest.raises(tool.MarkerError, match=message):
-        tool.without_solutions(source, "here")
-
-
-def solved():
-    return new_notebook(
-        cells=[
-            new_markdown_cell("Double it.", id="task"),
-            new_code_cell(SOLVED, id="answer", execution_count=3),
-            new_code_cell("assert f(1) == 2", id="assert", metadata={"tags": ["solution"]}),
-        ],
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
-    )
-
-
-def test_the_student_copy():
-    notebook = tool.student(solved(), "x.ipynb")
-    assert [cell.id for cell in notebook.cells] == ["task", "answer"]
-    assert "NotImplementedError" in notebook.cells[1].source and "2 * x" not in notebook.cells[1].source
-    assert notebook.cells[1].execution_count is None and notebook.metadata == solved().metadata
-    assert tool.text(notebook) == tool.text(tool.student(solved(), "x.ipynb"))
-
-
-def test_a_notebook_with_nothing_to_solve_is_refused():
-    with pytest.raises(tool.MarkerError, match="x.ipynb: no solution region"):
-        tool.student(new_notebook(cells=[new_code_cell("1")]), "x.ipynb")
-    with pytest.raises(tool.MarkerError, match="outside a code cell"):
-        tool.student(new_notebook(cells=[new_markdown_cell("# BEGIN SOLUTION")]), "x.ipynb")
-
-
-def test_check_fails_on_any_difference(tmp_path, capsys):
-    solutions, exercises = tmp_path / "solutions", tmp_path / "exercises"
-    solutions.mkdir()
-    nbformat.write(solved(), solutions / "00_double.ipynb")
-    folders = ["--solutions", str(solutions), "--exercises", str(exercises)]
-    assert tool.main([*folders, "--check"]) == 1 and "missing" in capsys.readouterr().out
-    assert tool.main(folders) == 0
-    assert tool.main([*folders, "--check"]) == 0
-    path = exercises / "00_double.ipynb"
-    path.write_text(path.read_text(encoding="utf-8").replace("Double", "Halve"), encoding="utf-8")
-    capsys.readouterr()
-    assert tool.main([*folders, "--check"]) == 1
-    printed = capsys.readouterr().out
-    assert "out of date" in printed and "Halve it." in printed and "Double it." in printed
-    tool.main(folders)
-    (exercises / "99_old.ipynb").write_text("{}", encoding="utf-8")
-    assert tool.main([*folders, "--check"]) == 1 and "has no solution" in capsys.readouterr().out
-    nbformat.write(new_notebook(cells=[new_code_cell("# END SOLUTION")]), solutions / "00_double.ipynb")
-    assert tool.main(folders) == 1 and "without '# BEGIN" in capsys.readouterr().err

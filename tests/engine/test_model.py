@@ -14,8 +14,8 @@ from parameters import random_params
 
 from handgrad import blocks, check, model, optim
 from handgrad import twin as twins
-from handgrad.config import CHOICES, Config, bert_base, gpt2_small, llama_like, vaswani_base
-from handgrad.model import backward, decode, encode, forward, init, loss_and_gradients
+from handgrad.config import CHOICES, Config, bert_base, gpt2_small, init, llama_like, vaswani_base
+from handgrad.model import backward, decode, encode, forward, loss_and_gradients
 
 torch.set_num_threads(1)  # the models here are tiny
 

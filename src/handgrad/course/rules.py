@@ -1,0 +1,339 @@
+"""The form of a notebook: short cells, more prose than code, words for pictures, only quoted outputs.
+
+    python -m handgrad.course.rules NOTEBOOK ...
+
+prints what the notebooks break, and exits with 1 if that is anything. Each rule is a function of a notebook
+(from `nbformat.read`) that returns complaints, [] if it is kept: `ALWAYS` for every notebook, `IN_CHAPTERS`
+for chapters as well.
+"""
+
+import argparse
+import ast
+import io
+import math
+import re
+import sys
+import tokenize
+from pathlib import Path
+from statistics import median
+
+import nbformat
+
+from . import evidence
+from .evidence import NOT_RUN, imported, origin, parse
+
+# Reading ----------------------------------------------------------------------------------------------------
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def text_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+
+
+def with_names(notebook):
+    """Yield (code cell, its tree, what its names stand for) with the imports of the cells before it."""
+    names = {}
+    for cell in code_cells(notebook):
+        tree = parse(cell.source)
+        names = imported(tree, names)
+        yield cell, tree, names
+
+
+def lines_of_code(source):
+    """Lines that say something: no empty ones, no comments, no imports."""
+    tree = parse(source)
+    imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    lines = sum(1 for line in source.splitlines() if line.strip() and not line.strip().startswith("#"))
+    return lines - sum(node.end_lineno - node.lineno + 1 for node in imports)
+
+
+def words_of_code(source):
+    """Names, keywords, numbers and strings: operators and brackets are not words."""
+    kinds = (tokenize.NAME, tokenize.NUMBER, tokenize.STRING)
+    return sum(token.type in kinds for token in tokenize.generate_tokens(io.StringIO(source).readline))
+
+
+def words_of_prose(source):
+    """Words of a Markdown cell outside formulas, code and addresses."""
+    source = re.sub(r"```.*?```|\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|https?:\S+", " ", source, flags=re.DOTALL)
+    return len(re.findall(r"[^\W\d_]{2,}", source))
+
+
+def headings(notebook):
+    return re.findall(
+        r"^#{1,3} (.+)$", "\n".join(cell.source for cell in text_cells(notebook)), flags=re.MULTILINE
+    )
+
+
+# Rules for every notebook -----------------------------------------------------------------------------------
+
+
+def rule_kernel(notebook):
+    kernel = notebook.metadata.get("kernelspec", {}).get("name")
+    return [] if kernel == "python3" else [f"kernelspec: expected python3, got {kernel}"]
+
+
+def rule_ids(notebook):
+    """An id is words with hyphens, so that a cell can be named and its history followed."""
+    ids = [cell.get("id", "") for cell in notebook.cells]
+    wrong = [f"{i!r}: {ids.count(i)} cells have this id" for i in sorted(set(ids)) if ids.count(i) > 1]
+    readable = re.compile(r"(?![0-9a-f]{8}(-|$))[a-z][a-z0-9]*([-_][a-z0-9]+)*")
+    return wrong + [f"{i!r}: an id is readable words with hyphens" for i in ids if not readable.fullmatch(i)]
+
+
+def is_quoted(cell):
+    """Whether the text quotes what this cell prints, so that the output is stored and compared."""
+    return "quoted" in cell.metadata.get("tags", [])
+
+
+def is_plain_text(output):
+    """Whether an output is text that the cell printed or returned, which nbval can compare."""
+    if output.output_type == "stream":
+        return output.name == "stdout"
+    return output.output_type == "execute_result" and set(output.data) == {"text/plain"}
+
+
+def rule_outputs(notebook):
+    """A quoted cell stores its text and a count, so that nbval compares it; every other cell is bare."""
+    wrong = []
+    for cell in code_cells(notebook):
+        if not is_quoted(cell):
+            if cell.outputs or cell.execution_count is not None:
+                wrong.append(f"{cell.id}: stores an output or a count, but is not tagged quoted")
+        elif not cell.outputs:
+            wrong.append(f"{cell.id}: is tagged quoted, but stores no output")
+        elif cell.execution_count is None:
+            wrong.append(f"{cell.id}: stores an output without a count, so nbval would not compare it")
+        elif not all(map(is_plain_text, cell.outputs)):
+            wrong.append(f"{cell.id}: a quoted output is plain text, printed or returned")
+    return wrong
+
+
+def rule_runs(notebook):
+    """Every cell runs, in nbval and in the build, and a cell that must raise says so with pytest.raises."""
+    tagged = [
+        (cell.id, sorted(set(cell.metadata.get("tags", [])) & NOT_RUN)) for cell in code_cells(notebook)
+    ]
+    return [f"{name}: tagged {tags}, so it need not run, or may fail" for name, tags in tagged if tags]
+
+
+def rule_no_plumbing(notebook):
+    wrong = []
+    for cell, tree, names in with_names(notebook):
+        for line in cell.source.splitlines():
+            if re.match(r"\s*[%!]\s*(pip|conda|matplotlib)\b|\s*!", line):
+                wrong.append(f"{cell.id}: installation and set-up belong to the environment: {line.strip()}")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and origin(node, names) in (
+                "sys.path",
+                "os.environ",
+                "os.chdir",
+            ):
+                wrong.append(f"{cell.id}: {origin(node, names)} is set-up")
+            if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
+                wrong.append(f"{cell.id}: `from {node.module} import *` hides where a name comes from")
+    return wrong
+
+
+# The functions of numpy.random that only make a generator; torch functions that draw, and must be given one.
+GENERATORS = {"default_rng", "Generator", "SeedSequence", "PCG64"}
+TORCH_DRAWS = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial"}
+
+
+def rule_random_state(notebook):
+    """Random numbers come from a seeded generator, so that a cell gives the same whatever ran before it."""
+    wrong = []
+    for cell, tree, names in with_names(notebook):
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            name = origin(call.func, names) or ""
+            package, _, function = name.rpartition(".")
+            given = call.args or call.keywords
+            if package == "numpy.random" and function not in GENERATORS:
+                wrong.append(
+                    f"{cell.id}: {name} uses the global state; draw from np.random.default_rng(seed)"
+                )
+            elif name == "numpy.random.default_rng" and not given:
+                wrong.append(f"{cell.id}: default_rng() without a seed gives other numbers each time")
+            elif package == "random" and function != "Random":
+                wrong.append(f"{cell.id}: {name} uses the global state")
+            elif name in ("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed"):
+                wrong.append(f"{cell.id}: {name} sets the global state; pass a torch.Generator")
+            elif (
+                package == "torch"
+                and function in TORCH_DRAWS
+                and "generator" not in [k.arg for k in call.keywords]
+            ):
+                wrong.append(f"{cell.id}: {name} without generator= draws from the global state")
+    return wrong
+
+
+# Rules for chapters -----------------------------------------------------------------------------------------
+
+
+def rule_cells_are_short(notebook):
+    lines = sorted(lines_of_code(cell.source) for cell in code_cells(notebook) if cell.source.strip())
+    ninth = lines[math.ceil(0.9 * len(lines)) - 1] if lines else 0
+    wrong = (
+        [f"the median code cell has {median(lines)} lines, expected at most 3"]
+        if lines and median(lines) > 3
+        else []
+    )
+    return wrong + (
+        [f"one cell in ten has {ninth} lines of code or more, expected at most 12"] if ninth > 12 else []
+    )
+
+
+def rule_more_prose_than_code(notebook):
+    prose = sum(words_of_prose(cell.source) for cell in text_cells(notebook))
+    code = sum(words_of_code(re.sub(r"(?m)^\s*[%!].*$", "", cell.source)) for cell in code_cells(notebook))
+    return [] if prose >= code else [f"{prose} words of prose for {code} words of code"]
+
+
+def rule_imports_where_used(notebook):
+    """A name is imported where it is first used, or one cell before; figures are drawn elsewhere."""
+    wrong = []
+    trees = [(cell, parse(cell.source)) for cell in code_cells(notebook)]
+    used = [{node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} for _, tree in trees]
+    for place, (cell, tree) in enumerate(trees):
+        imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+        new = imported(ast.Module(imports, []))
+        near = set().union(*used[place : place + 2])
+        wrong += [
+            f"{cell.id}: imports {name}, not used in this cell or the next"
+            for name in new
+            if name not in near
+        ]
+        if any(name.split(".")[0] in ("matplotlib", "seaborn", "plotly") for name in new.values()):
+            wrong.append(f"{cell.id}: figures are drawn by the package, not in a notebook")
+    return wrong
+
+
+FIGURES = re.compile(r"handgrad\.(course|chapters\.\w+)\.figures\.")
+
+
+def rule_pictures_have_text(notebook):
+    """A cell that shows a figure says what it shows, to those who cannot see it."""
+    wrong = []
+    for cell, tree, names in with_names(notebook):
+        last = tree.body[-1].value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        name = origin(last.func, names) or "" if isinstance(last, ast.Call) else ""
+        alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+        if FIGURES.match(name) and len(alt.split()) < 4:
+            wrong.append(
+                f"{cell.id}: shows a figure; its metadata mystnb.image.alt must describe it, got {alt!r}"
+            )
+        if (
+            name == "handgrad.course.interactive.frames"
+            and len(last.args) < 4
+            and "alt" not in [k.arg for k in last.keywords]
+        ):
+            wrong.append(f"{cell.id}: interactive.frames without alt")
+    return wrong
+
+
+def rule_states_its_time(notebook):
+    """The metadata hold the reading time and the budget for the run, and the opening says both in words."""
+    stated = notebook.metadata.get("handgrad", {})
+    wrong = []
+    if stated.get("budget") not in (60, 240):
+        wrong.append(
+            f"metadata handgrad.budget: expected 60 seconds, 240 for training, got {stated.get('budget')}"
+        )
+    minutes = stated.get("reading_minutes")
+    opening = " ".join(cell.source for cell in text_cells(notebook)[:3])
+    if not isinstance(minutes, int) or not re.search(rf"\b{minutes}\s+minutes", opening):
+        wrong.append(f"metadata handgrad.reading_minutes is {minutes}: the opening must name the same number")
+    if not re.search(r"\b(run|runs|running|execute|executes)\b", opening):
+        wrong.append("the opening does not say how long the notebook runs")
+    return wrong
+
+
+# What the headings of a chapter announce, in this order; two may share a heading.
+SKELETON = {
+    "the shipped lines": r"shipped|lines",
+    "what breaks": r"break|wrong|without|forget",
+    "training": r"train",
+    "exercises": r"exercise",
+    "the claims again": r"now|again|able",
+    "further reading": r"reading",
+}
+
+
+def rule_skeleton(notebook):
+    """The opening says what one will be able to do; headings announce the parts in order; there is a quiz."""
+    opening = " ".join(cell.source for cell in text_cells(notebook)[:3])
+    wrong = [] if "able to" in opening else ["the opening does not say what one will be able to do"]
+    if not any("display_quiz" in cell.source for cell in code_cells(notebook)):
+        wrong.append("there is no quiz")
+    left = headings(notebook)
+    for part, word in SKELETON.items():
+        place = [i for i, title in enumerate(left) if re.search(word, title, re.IGNORECASE)]
+        wrong += [] if place else [f"no heading announces {part}, or it is out of order"]
+        left = left[place[0] :] if place else left
+    return wrong
+
+
+def rule_equations(notebook):
+    """Every displayed equation has a label and a cell that checks it; see `evidence`."""
+    return evidence.problems(notebook)
+
+
+ALWAYS = (rule_kernel, rule_ids, rule_outputs, rule_runs, rule_no_plumbing, rule_random_state)
+IN_CHAPTERS = (
+    rule_cells_are_short,
+    rule_more_prose_than_code,
+    rule_imports_where_used,
+    rule_pictures_have_text,
+    rule_states_its_time,
+    rule_skeleton,
+    rule_equations,
+)
+
+
+# The command ------------------------------------------------------------------------------------------------
+
+
+def is_chapter(path):
+    """Whether the file is a chapter: notebooks/NN_topic.ipynb, not in a folder of exercises or solutions."""
+    path = Path(path).resolve()
+    return path.parent.name == "notebooks" and re.match(r"\d\d_\w+\.ipynb", path.name) is not None
+
+
+def not_python(notebook):
+    """The code cells that no rule can read."""
+    wrong = []
+    for cell in code_cells(notebook):
+        try:
+            parse(cell.source)
+        except SyntaxError as error:
+            wrong.append(f"{cell.id}: line {error.lineno} is not Python: {error.msg}")
+    return wrong
+
+
+def complaints(path):
+    """What the notebook in a file breaks, as sentences; [] if it keeps all rules that are meant for it."""
+    notebook = nbformat.read(path, as_version=4)
+    if unreadable := not_python(notebook):
+        return unreadable
+    rules = ALWAYS + IN_CHAPTERS if is_chapter(path) else ALWAYS
+    return [complaint for rule in rules for complaint in rule(notebook)]
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(
+        prog="python -m handgrad.course.rules",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
+    arguments = parser.parse_args(arguments)
+    found = [f"{path}: {complaint}" for path in arguments.notebooks for complaint in complaints(path)]
+    print("\n".join(found) or "no rule is broken")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,247 @@
+"""A new chapter is whole at once and keeps every rule; what cannot be made, or is not sound, is refused."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path, PurePosixPath
+
+import chapter
+import nbformat
+import pytest
+import yaml
+from nbclient import NotebookClient
+
+from handgrad.course import rules
+
+ROOT = Path(__file__).parents[2]
+CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+FOLDERS = ("book", "notebooks", "src", "tests", "tools")
+FILES = ("CONTRIBUTING.md", "_config.yml", "_toc.yml", "pyproject.toml")
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the repository that may be changed."""
+    for folder in FOLDERS:
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", ".ipynb_checkpoints")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
+    for file in FILES:
+        shutil.copy(ROOT / file, tmp_path)
+    return tmp_path
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def run(folder, *command):
+    """Run Python in a copy, with the package of the copy."""
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def quoted(notebook):
+    return [cell.outputs for cell in notebook.cells if rules.is_quoted(cell)]
+
+
+# A new chapter ----------------------------------------------------------------------------------------------
+
+
+def test_a_new_chapter_is_whole_keeps_the_rules_and_runs(copy, monkeypatch):
+    made = run(copy, "tools/chapter.py", "new", "09", "masks")
+    assert made.returncode == 0, made.stderr
+    assert "`make chapter N=09` runs the rules" in made.stdout
+    notebooks = [copy / path for path in chapter.notebooks(copy, "09_masks")]
+    assert len(notebooks) == 3
+    assert [complaint for path in notebooks for complaint in rules.complaints(path)] == []
+    checked = run(copy, "tools/exercises.py", "--check")
+    assert checked.returncode == 0, checked.stdout
+    monkeypatch.setenv("PYTHONPATH", str(copy / "src"))
+    for path in notebooks:
+        folder = {"metadata": {"path": str(path.parent)}}
+        notebook = nbformat.read(path, as_version=4)
+        quoted = [
+            cell.outputs for cell in notebook.cells if cell.cell_type == "code" and rules.is_quoted(cell)
+        ]
+        NotebookClient(notebook, timeout=60, kernel_name="python3", resources=folder).execute()
+        again = [
+            cell.outputs for cell in notebook.cells if cell.cell_type == "code" and rules.is_quoted(cell)
+        ]
+        assert quoted == again
+    tested = run(copy, "-m", "pytest", "-q", "tests/chapters/test_masks.py", "tests/course/test_pages.py")
+    assert tested.returncode == 0, tested.stdout
+    assert len(chapter.unwritten(copy, "09_masks")) == 5
+
+
+def test_every_planned_chapter_has_drafts_of_good_form(copy):
+    """Names are of many lengths, and no line may become too long, or short enough to be written otherwise."""
+    drafted = set()
+    for number in set(chapter.TOPICS) - {int(name[:2]) for name in CHAPTERS}:
+        for place, text in chapter.drafts(ROOT, str(number), chapter.TOPICS[number]).items():
+            assert "§" not in text, place
+            (copy / place).parent.mkdir(parents=True, exist_ok=True)
+            (copy / place).write_text(text, encoding="utf-8")
+            drafted |= {place} if place.endswith((".py", ".ipynb")) else set()
+    for command in (["check"], ["format", "--check"]):
+        formed = run(copy, "-m", "ruff", *command, *drafted)
+        assert formed.returncode == 0, formed.stdout
+
+
+def test_the_chapters_stand_in_the_order_of_their_numbers():
+    toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+    for number in (13, 9, 20, 1, 12):
+        toc = chapter.in_the_contents(toc, f"{number:02}_{chapter.TOPICS[number]}", "a title")
+    parts = {part["caption"]: part["chapters"] for part in yaml.safe_load(toc)["parts"]}
+    assert list(parts) == ["Before you begin", *chapter.PLAN, "Look it up"]
+    names = [[entry["file"].split("/")[1][:2] for entry in parts[part]] for part in chapter.PLAN]
+    assert names == [["01", "05"], ["08", "09"], ["12", "13"], ["16", "19", "20"]]
+    assert parts["Attention"][1]["sections"] == [
+        {"file": "notebooks/exercises/09_masks"},
+        {"file": "notebooks/solutions/09_masks", "title": "Solutions: a title"},
+    ]
+
+
+def test_the_map_of_the_book_is_the_plan():
+    """The introduction and the table of contents have the chapters of the plan, in its parts."""
+    intro = (ROOT / "book/intro.md").read_text(encoding="utf-8")
+    for number, topic in chapter.TOPICS.items():
+        link = f"{number}. {{doc}}`/notebooks/{number:02}_{topic}`"
+        assert (link in intro) == (ROOT / f"notebooks/{number:02}_{topic}.ipynb").exists()
+        assert link in intro or chapter.in_the_map(intro, f"{number:02}_{topic}")[1]
+    for part in yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))["parts"]:
+        files = [entry["file"].removeprefix("notebooks/") for entry in part["chapters"]]
+        planned = [f"{number:02}_{topic}" for number, topic in chapter.PLAN.get(part["caption"], {}).items()]
+        assert [file for file in files if file[:2].isdigit()] == [file for file in planned if file in files]
+
+
+@pytest.mark.parametrize(
+    "number, topic, message",
+    [
+        ("0", "masks", "number: expected 1 to 20, got '0'"),
+        ("21", "masks", "number: expected 1 to 20, got '21'"),
+        ("nine", "masks", "number: expected 1 to 20, got 'nine'"),
+        ("09", "mask", "topic: chapter 09 is planned as masks, got 'mask'"),
+        ("10", "masks", "topic: chapter 10 is planned as multi_head, got 'masks'"),
+        ("08", "attention", "chapter 08: .*notebooks/08_attention.ipynb.* is there already; nothing was"),
+    ],
+)
+def test_what_is_not_planned_or_is_there_is_refused(number, topic, message, capsys):
+    with pytest.raises((ValueError, FileExistsError), match=message):
+        chapter.drafts(ROOT, number, topic)
+    assert chapter.main(["new", number, topic]) == 2
+    assert re.match(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "notebooks/09_other.ipynb",
+        "notebooks/exercises/09_masks.ipynb",
+        "notebooks/solutions/09_masks.ipynb",
+        "notebooks/quizzes/09_masks.json",
+        "src/handgrad/chapters/masks/figures.py",
+        "tests/chapters/test_masks.py",
+    ],
+)
+def test_nothing_is_written_where_anything_is_there(place, copy):
+    (copy / place).parent.mkdir(parents=True, exist_ok=True)
+    (copy / place).touch()
+    before = contents(copy)
+    with pytest.raises(FileExistsError, match="nothing was written"):
+        chapter.new(copy, "09", "masks")
+    assert contents(copy) == before
+
+
+@pytest.mark.parametrize(
+    "place, old, new, message",
+    [
+        ("book/intro.md", "9. Masks (planned)", "9. Masks", r"book/intro.md: expected a line '9\."),
+        ("_toc.yml", "notebooks/19_speed", "notebooks/09_masks", "chapter 09: notebooks/09_masks is there"),
+    ],
+)
+def test_nothing_is_written_where_it_could_not_be_entered(place, old, new, message, copy):
+    text = (copy / place).read_text(encoding="utf-8")
+    assert old in text
+    (copy / place).write_text(text.replace(old, new), encoding="utf-8")
+    before = contents(copy)
+    with pytest.raises((ValueError, FileExistsError), match=message):
+        chapter.new(copy, "09", "masks")
+    assert contents(copy) == before
+
+
+# The steps --------------------------------------------------------------------------------------------------
+
+
+def test_the_steps_in_contributing_are_made_from_the_list(tmp_path, capsys):
+    assert chapter.checklist(ROOT, check=True) == 0
+    page = tmp_path / "CONTRIBUTING.md"
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page.write_text(text.replace("3. Keep cells short", "3. Keep cells long"), encoding="utf-8")
+    assert chapter.checklist(tmp_path, check=True) == 1
+    assert "the steps are out of date" in capsys.readouterr().err
+    assert chapter.checklist(tmp_path, check=False) == 0
+    assert page.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", chapter.BEGIN, chapter.END + chapter.BEGIN, 2 * chapter.BEGIN + chapter.END]
+)
+def test_a_page_without_the_marks_is_refused(text):
+    with pytest.raises(ValueError, match="each once, in this order"):
+        chapter.with_steps(text)
+
+
+# The check of one chapter -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", ["07", "", "8a"])
+def test_the_check_of_no_chapter_lists_those_that_exist(number, capsys):
+    assert chapter.main(["check", number]) == 2
+    assert re.search(rf"one of 05_normalization, 08_.*; got '{number}'", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_build_executes_one_chapter_alone(name):
+    """What myst-nb leaves out, by its own way of matching, is every page but those of the chapter."""
+    patterns = chapter.settings(ROOT, name)["execute"]["exclude_patterns"]
+    pages = [*(ROOT / "notebooks").rglob("[0-9][0-9]_*.ipynb"), *(ROOT / "book").glob("*.md")]
+    executed = {page for page in pages if not any(PurePosixPath(page).match(pattern) for pattern in patterns)}
+    assert executed == {ROOT / path for path in chapter.notebooks(ROOT, name)}
+
+
+def test_a_part_that_fails_fails_the_check(copy, monkeypatch, capsys):
+    parts = {"good": "print('nothing to say')", "bad": "import sys; print('this is why'); sys.exit(3)"}
+    commands = {part: [sys.executable, "-c", code] for part, code in parts.items()}
+    monkeypatch.setattr(chapter, "commands", lambda root, name: commands)
+    assert chapter.check(copy, "08") == 1
+    printed = capsys.readouterr().out
+    assert "──── bad ────\nthis is why" in printed and "nothing to say" not in printed
+    assert re.search(r"good +ok +0 s\n", printed) and re.search(r"together +FAILED", printed)
+    del commands["bad"]
+    assert chapter.check(copy, "08") == 0
+
+
+def test_what_is_still_to_be_written_fails_the_check(copy, monkeypatch, capsys):
+    monkeypatch.setattr(chapter, "commands", lambda root, name: {})
+    path = copy / "notebooks/quizzes/08_attention.json"
+    path.write_text(path.read_text(encoding="utf-8").replace("Right.", "✎ Right.", 1), encoding="utf-8")
+    assert chapter.check(copy, "08") == 1
+    assert "notebooks/quizzes/08_attention.json, 1 times: ✎ Right." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
+)
+def test_nothing_in_the_book_is_still_to_be_written(name):
+    assert chapter.unwritten(ROOT, name) == []
+
+
+def test_the_parts_of_a_chapter():
+    with_exercises, without = (chapter.commands(ROOT, name) for name in ("08_attention", "19_speed"))
+    assert list(with_exercises)[:2] == list(without)[:2] == ["pages", "notebooks"]
+    assert [len(parts["rules"]) for parts in (with_exercises, without)] == [3 + 3, 3 + 1]
+    assert Path(with_exercises["pages"][0]).exists() and {"-W", "-n"} <= set(with_exercises["pages"])
