@@ -146,11 +146,11 @@ def _targets(sizes, rng):
     return targets
 
 
-def _mask(axes):
+def _mask(letters):
     """A random mask with a query that sees everything and, if there are two, one that sees nothing."""
 
     def draw(sizes, rng):
-        mask = rng.random(shape(axes, sizes)) < 0.6
+        mask = rng.random(shape(letters, sizes)) < 0.6
         mask[..., -1, :] = False
         mask[..., 0, :] = True
         return mask
@@ -158,14 +158,14 @@ def _mask(axes):
     return draw
 
 
-def _attention_mask(sizes, rng):
-    """The same mask for all heads."""
-    return _mask("... T S")(sizes | {"...": sizes["..."].replace("H", "1")}, rng)
+def _of_all_heads(sizes):
+    """The sizes for an option that all heads share."""
+    return sizes | {"...": sizes["..."].replace("H", "1")}
 
 
 def _tiled_mask(sizes, rng):
-    """A random mask for tiles of 2: query 1 sees nothing, and queries 2 and 3 see nothing of keys 0 and 1."""
-    mask = _attention_mask(sizes, rng)
+    """A random mask for tiles of 2: query 1 sees nothing, queries 2 and 3 nothing of keys 0 and 1."""
+    mask = rng.random(shape("... T S", _of_all_heads(sizes))) < 0.6
     mask[..., -1, :] = True
     mask[..., 1:2, :] = False
     mask[..., 2:4, :2] = False
@@ -218,7 +218,7 @@ OPS = {
         add_positions_backward,
         inputs=dict(x="B T D", P="M D"),
         sizes=dict(B=2, T=2, M=3, D=2),
-        long=dict(T=NUMERIC_SIZES["M"]),
+        long=dict(T=11, M=11),
         formula=r"d\mathbf{X}=d\mathbf{Y},\; d\mathbf{P}_t=\sum_b d\mathbf{Y}_{bt}",
         source="Vaswani et al. (2017), 3.5",
         chapter="07",
@@ -372,7 +372,7 @@ OPS = {
         source="Vaswani et al. (2017), 3.2.1",
         chapter="08",
         long=dict(S=70),
-        options=lambda sizes, rng: dict(mask=_attention_mask(sizes, rng)),
+        options=lambda sizes, rng: dict(mask=_mask("... T S")(_of_all_heads(sizes), rng)),
         exact=dict(scale=_scale),
     ),
     "attention_dropout": Op(
