@@ -6,6 +6,9 @@
 
 The upstream gradient is always random: with dy = 1 the true gradients of softmax and of LayerNorm are 0, and
 a backward that returns zeros would pass. A failed check is an AssertionError that names the gradient.
+
+`Proof`, `Differences` and `Autograd` are the same witnesses for many backwards of one forward: what does not
+depend on the backward is found once, and each call costs little more than the backward itself.
 """
 
 import math
@@ -67,7 +70,7 @@ def autograd(op, rng, inputs=None, options=None, device="cpu", sizes=None, toler
 
 
 class Proof:
-    """All of `prove` that can be known before the backward. Called with a backward, it proves or refutes it.
+    """All of `prove` that can be known before the backward. Called with one, it proves or refutes it.
 
     A wrong backward falls in milliseconds, with 50 digits at a random point; what agrees there is run on
     symbols. A backward that changes its cache in place would spoil the next call.
@@ -113,7 +116,7 @@ class Proof:
 
 
 class Differences:
-    """All of `differences` that can be known before the backward, the losses at both sides of each draw.
+    """All of `differences` that can be known before the backward: the losses on both sides of each draw.
 
     Arguments as there. Called with a backward, it returns the worst relative error or raises AssertionError,
     at the price of one backward for each draw. A backward that changes its cache would spoil the next call.

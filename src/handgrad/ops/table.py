@@ -114,7 +114,10 @@ class Op:
         return inputs, self.arguments(sizes, rng)
 
     def kinds(self, sizes):
-        """The sizes of each kind of draw: as given, all that "..." may be, one token, as many keys, long."""
+        """The sizes of each kind of draw.
+
+        All that "..." may stand for; one token; as many keys as queries; and long, each where there is such.
+        """
         letters = set("".join([*optree.tree_leaves(self.inputs), *self.leading]))
         changes = [{"...": axes} for axes in self.leading]
         changes += [{"T": 1}] if "T" in letters else []
