@@ -73,7 +73,7 @@ def test_each_witness_refutes_each_wrong_gradient_by_name(witness, name):
 
 
 def labels(op):
-    """What each kind of draw changes, in words: "... = B H T", "T = 1"."""
+    """What each kind of draw changes, in words: "... = B H T", "B = 20, T = 1"."""
     kinds = op.kinds(NUMERIC_SIZES)
     return [
         ", ".join(f"{k} = {v}".strip() for k, v in kind.items() if NUMERIC_SIZES.get(k) != v)
@@ -159,7 +159,7 @@ BLIND_SPOTS = [
         "softmax",
         "axis 1 for -1",
         _softmax_of_a_matrix,
-        ["... = B T", "... = B H T", "T = 1", "S = 5", "S = 70"],
+        ["... = B T", "... = B H T", "B = 20, T = 1", "S = 5", "S = 70"],
     ),
     ("softmax", "64 keys in the row sum", _softmax_of_64_keys, ["S = 70"]),
     ("rotary", "33 angles", _rotary_of_33_positions, ["T = 40"]),
@@ -170,7 +170,7 @@ BLIND_SPOTS = [
         ["B = 1, T = 120"],
     ),
     ("attention", "dv not transposed if T = S", _not_transposed_where_square, ["S = 5"]),
-    ("attention", "no dq of one query", _at("attention", 0, lambda dy: dy.shape[-2] == 1), ["T = 1"]),
+    ("attention", "no dq of one query", _at("attention", 0, lambda dy: dy.shape[-2] == 1), ["B = 20, T = 1"]),
     (
         "attention_dropout",
         "no dv of heads",

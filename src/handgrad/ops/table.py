@@ -54,7 +54,7 @@ from .positions import (
 )
 from .softmax import softmax, softmax_backward
 
-NUMERIC_SIZES = dict(B=4, T=5, S=7, D=8, E=9, F=10, V=16, M=11, K=6, H=2, G=3)
+NUMERIC_SIZES = dict(B=4, T=5, S=7, D=6, E=9, F=10, V=16, M=11, K=8, H=2, G=3)
 """No two letters have the same size, so that no axis passes for another. V is a power of 2: then 1/V, and
 label smoothing with it, is exact in float64."""
 
@@ -116,11 +116,11 @@ class Op:
     def kinds(self, sizes):
         """The sizes of each kind of draw.
 
-        All that "..." may stand for; one token; as many keys as queries; and long, each where there is such.
+        All that "..." may stand for; as many tokens, each a sequence; as many keys as queries; and long.
         """
         letters = set("".join([*optree.tree_leaves(self.inputs), *self.leading]))
         changes = [{"...": axes} for axes in self.leading]
-        changes += [{"T": 1}] if "T" in letters else []
+        changes += [{"T": 1, "B": sizes["B"] * sizes["T"]}] if "T" in letters else []
         changes += [{"S": sizes["T"]}] if {"S", "T"} <= letters else []
         changes += [self.long] if self.long else []
         return [sizes | change for change in changes]
