@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handgrad import check, ops
-from handgrad.ops.table import NUMERIC_SIZES, OPS
+from handgrad.ops.table import NUMERIC_SIZES, OPS, shape
 
 SAME = 1e-12  # relative, float64: rounding of sums of at most a few hundred terms
 
@@ -82,6 +82,15 @@ def test_the_same_on_the_strict_array_standard(name):
         for got, want in zip(strict_gradients, gradients, strict=True):
             # gradients that are 0 by symmetry are rounding noise, at the scale of their neighbours
             close(got, want, scale=max(np.abs(g).max() for g in gradients))
+
+
+def test_a_shape_is_written_in_letters():
+    sizes = {"B": 2, "H": 3, "K": 4, "...": "B 1"}
+    assert shape("B H*K", sizes) == (2, 12)
+    assert shape("... K", sizes) == (2, 1, 4)
+    assert shape("... K", sizes | {"...": ""}) == (4,)
+    with pytest.raises(KeyError, match="T"):
+        shape("B T", sizes)
 
 
 def precisions(op, library, dtype, **changes):
