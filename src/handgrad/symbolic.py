@@ -15,6 +15,7 @@ from builtins import sum as sum_of
 import gmpy2  # noqa: F401  (mpmath computes its 50 digits with it)
 import mpmath
 import numpy as np
+import optree
 import sympy
 from numpy import (  # noqa: F401  (these work on object arrays as they are)
     any,
@@ -143,11 +144,54 @@ def where(condition, a, b):
     return np.vectorize(choose, otypes=[object])(condition, a, b)
 
 
-def random_value(expression, rng):
-    """The value of the expression, computed with 50 digits, where its symbols are random numbers."""
-    point = {s: sympy.Float(rng.uniform(0.1, 1), 50) for s in sorted(expression.free_symbols, key=str)}
-    point = {s: value if s.is_positive else value * int(rng.choice([-1, 1])) for s, value in point.items()}
-    return expression.xreplace(point).evalf(50)
+def random_point(symbols, rng):
+    """A random number, exact to 50 digits, for each symbol: from 0.1 to 1, negative too if it may be."""
+    point = {s: sympy.Float(rng.uniform(0.1, 1), 50) for s in sorted(symbols, key=str)}
+    return {s: value if s.is_positive else value * int(rng.choice([-1, 1])) for s, value in point.items()}
+
+
+def random_values(tree, rng):
+    """The tree with mpmath numbers for expressions: their values, in the precision of mpmath, at one point.
+
+    A leaf that is neither a SymPy expression nor an object array of such stays as it is.
+    """
+    leaves, structure = optree.tree_flatten(tree)
+    places = [n for n, leaf in enumerate(leaves) if isinstance(leaf, sympy.Basic) or _is_symbolic(leaf)]
+    values = _values(parts(*(e for n in places for e in np.ravel(leaves[n]))), rng)
+    number = np.vectorize(lambda e: mpmath.mpf(values[e].evalf(50)), otypes=[object])
+    for n in places:
+        leaves[n] = number(leaves[n]) if isinstance(leaves[n], np.ndarray) else number(leaves[n])[()]
+    return optree.tree_unflatten(structure, leaves)
+
+
+def parts(*expressions):
+    """All different parts of the expressions, themselves too, each after its own parts."""
+    found = {}
+
+    def visit(part):
+        if part not in found:
+            for argument in part.args:
+                visit(argument)
+            found[part] = None
+
+    for expression in expressions:
+        visit(expression)
+    return list(found)
+
+
+def _values(parts, rng):
+    """{part: its value at a random point}, each computed once and with 50 digits."""
+    values = random_point([part for part in parts if part.is_Symbol], rng)
+    for part in parts:
+        if part.args:
+            values[part] = part.func(*(values[argument] for argument in part.args))
+        elif part not in values:
+            values[part] = part.evalf(50) if part.is_NumberSymbol else part
+    return values
+
+
+def _is_symbolic(leaf):
+    return isinstance(leaf, np.ndarray) and leaf.dtype == object
 
 
 def is_zero(expression):
@@ -160,7 +204,8 @@ def is_zero(expression):
     """
     expression = sympy.sympify(expression)
     rng = np.random.default_rng(0)
-    if any_of(abs(random_value(expression, rng)) > 1e-30 for _ in range(3 if expression.free_symbols else 1)):
+    its_parts = parts(expression)
+    if any_of(abs(_values(its_parts, rng)[expression].evalf(50)) > 1e-30 for _ in range(3)):
         return False
     opaque, powers = {}, []  # symbol of each opaque part; (symbol, base, sign, denominator) of each power
 
@@ -174,15 +219,15 @@ def is_zero(expression):
             powers.append((opaque[key], *key))
         return opaque[key] ** abs(exponent.p)
 
+    def exponential(term):  # exp(n u/m) as a power of exp(u/m), with u written out and of one sign
+        n, u = term.as_coeff_Mul()
+        u = sympy.expand(u / n.q)
+        n, u = (-n.p, -u) if u.could_extract_minus_sign() else (n.p, u)
+        return power(opaque.setdefault((sympy.exp, u), sympy.Dummy()), sympy.Integer(n))
+
     def polynomial(e):
         if isinstance(e, sympy.exp):  # SymPy joins exp(a) exp(b) to exp(a + b); take it apart again
-            terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(e.exp)]
-            return sympy.Mul(
-                *(
-                    power(opaque.setdefault((sympy.exp, u / n.q), sympy.Dummy()), sympy.Integer(n.p))
-                    for n, u in terms
-                )
-            )
+            return sympy.Mul(*map(exponential, sympy.Add.make_args(e.exp)))
         if e.is_Function or e.is_NumberSymbol or (e.is_Pow and not e.exp.is_Rational):
             return opaque.setdefault(e, sympy.Dummy())
         if e.is_Pow:

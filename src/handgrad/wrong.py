@@ -151,6 +151,13 @@ def _self_attention_forgets(dy, cache):
     return dx, dparams
 
 
+def _rotary_attention(dy, cache, angle=lambda turned: turned):
+    """Attention with rotary positions, whose keys are turned back by another angle."""
+    turned_q, turned_k = cache["turned"]
+    dx, dmemory, dparams = multi_head_backward(dy, cache | {"turned": (turned_q, angle(turned_k))})
+    return dx + dmemory, dparams
+
+
 def _first_copy_only(dy, cache):
     return dy[:, :: cache["G"], :, :]
 
@@ -211,6 +218,14 @@ SPECIAL = {
     "repeat_heads": {
         "only the first copy counts": _first_copy_only,
         "a mean over the copies": lambda dy, cache: OPS["repeat_heads"].backward(dy, cache) / cache["G"],
+    },
+    "rotary_attention": {
+        "the keys are not turned back": lambda dy, cache: _rotary_attention(
+            dy, cache, lambda turned: {"cos": 1, "sin": 0}
+        ),
+        "the keys are turned on, not back": lambda dy, cache: _rotary_attention(
+            dy, cache, lambda turned: turned | {"sin": -turned["sin"]}
+        ),
     },
     "self_attention": {
         "= for +=: the memory's gradient replaces that of the queries": _self_attention_overwrites,

@@ -1,20 +1,25 @@
 """The witnesses on trial: each must refute every wrong gradient, and name one that is wrong."""
 
+import mpmath
 import numpy as np
 import optree
 import pytest
 
 from handgrad import check, symbolic
+from handgrad.algebra import namespace
+from handgrad.ops.attention import attention_backward
+from handgrad.ops.flash_attention import flash_attention_backward
+from handgrad.ops.softmax import softmax_backward
 from handgrad.ops.table import NUMERIC_SIZES, OPS
 from handgrad.wrong import wrong_gradients
 
 SMALL = NUMERIC_SIZES | dict(B=2, T=3, S=4, D=4, E=3, F=4, M=4, K=2)
 
 WITNESSES = {
-    "prove": lambda op, rng: check.prove(op),
-    "differences": check.differences,
-    "differences50": lambda op, rng: check.differences(op, rng, digits=50, sizes=SMALL),
-    "autograd": check.autograd,
+    "prove": lambda op, rng: check.Proof(op),
+    "differences": check.Differences,
+    "differences50": lambda op, rng: check.Differences(op, rng, digits=50, sizes=SMALL),
+    "autograd": check.Autograd,
 }
 
 # The gradient of the bias of the keys is 0, since softmax does not feel a shift: 2 · 0 is not wrong.
@@ -50,16 +55,241 @@ def test_there_are_enough_wrong_gradients(name):
 @pytest.mark.parametrize("name", OPS)
 def test_each_witness_refutes_each_wrong_gradient_by_name(witness, name):
     op = OPS[name]
+    refute = WITNESSES[witness](op, np.random.default_rng(5))
     for what, wrong in wrong_gradients(name).items():
         if what in ZERO_BY_SYMMETRY:
             continue
         names = wrong_names(op, wrong, NUMERIC_SIZES)
         assert names, f"{name}, {what}: not wrong at all"
         with pytest.raises(AssertionError) as refuted:
-            WITNESSES[witness](wrong, np.random.default_rng(5))
+            refute(wrong.backward)
             pytest.fail(f"{witness} accepts {name}: {what}", pytrace=False)
         said = str(refuted.value)
         assert said.startswith(tuple(f"d{n}" for n in names)), f"{name}, {what}: {witness} says {said}"
+    refute(op.backward)  # the wrong ones have left nothing behind
+
+
+# The draws on trial: what is wrong at one shape only is refuted by the draw that has it
+
+
+def labels(op):
+    """What each kind of draw changes, in words: "... = B H T", "B = 20, T = 1"."""
+    kinds = op.kinds(NUMERIC_SIZES)
+    return [
+        ", ".join(f"{k} = {v}".strip() for k, v in kind.items() if NUMERIC_SIZES.get(k) != v)
+        for kind in kinds
+    ]
+
+
+def accepts(witness, backward):
+    try:
+        witness(backward)
+    except AssertionError:
+        return False
+    return True
+
+
+def _changed(name, i, change):
+    """The right backward but for gradient i, which becomes change(gradients, dy, cache)."""
+
+    def backward(dy, cache):
+        gradients = OPS[name].backward(dy, cache)
+        gradients = list(gradients) if isinstance(gradients, tuple) else [gradients]
+        gradients[i] = change(gradients[i], dy, cache)
+        return tuple(gradients) if len(gradients) > 1 else gradients[0]
+
+    return backward
+
+
+def _at(name, i, condition):
+    """Gradient i is 0 where the condition on dy holds."""
+    return _changed(name, i, lambda g, dy, cache: 0 * g if condition(dy) else g)
+
+
+def _all_heads_in_one(dy, cache):
+    """A product over all axes but the last, where the first two are joined and no more."""
+    dx, dgamma, dbeta = OPS["layer_norm"].backward(dy, cache)
+    axes = tuple(range(min(2, dy.ndim - 1)))
+    return dx, namespace(dy).sum(dy * cache["x_hat"], axis=axes), dbeta
+
+
+def _softmax_of_a_matrix(da, cache):
+    a = cache["a"]
+    return a * (da - namespace(da).sum(a * da, axis=1, keepdims=True))
+
+
+def _softmax_of_64_keys(da, cache):
+    a = cache["a"]
+    return a * (da - namespace(da).sum((a * da)[..., :64], axis=-1, keepdims=True))
+
+
+def _rotary_of_33_positions(dy, cache):
+    cos, sin = (cache[name][[min(t, 32) for t in range(dy.shape[-2])], :] for name in ("cos", "sin"))
+    return OPS["rotary"].backward(dy, {"cos": cos, "sin": sin})
+
+
+def _not_transposed_where_square(dy, cache):
+    dq, dk, dv = attention_backward(dy, cache)
+    square = cache["a"].shape[-1] == cache["a"].shape[-2]
+    return dq, dk, cache["kept"] @ dy if square else dv
+
+
+def _mask_of_the_first_sequence(dy, cache):
+    """Every sequence of a batch is masked as the first."""
+    mask = cache["mask"]
+    return flash_attention_backward(dy, cache | {"mask": mask[:1, ...] if mask.ndim == 3 else mask})
+
+
+def _never_causal(dy, cache):
+    return flash_attention_backward(dy, cache | {"causal": False})
+
+
+def _axes_of_copies_exchanged(dy, cache):
+    B, HG, S, K = dy.shape
+    G = cache["G"]
+    return namespace(dy).sum(namespace(dy).reshape(dy, (B, G, HG // G, S, K)), axis=1)
+
+
+EVERY_KIND = "every kind"
+
+BLIND_SPOTS = [
+    ("layer_norm", "dγ sums two axes", _all_heads_in_one, ["... = B H T"]),
+    ("rms_norm", "no dγ in a matrix", _at("rms_norm", 1, lambda dy: dy.ndim == 2), ["... = T"]),
+    (
+        "softmax",
+        "axis 1 for -1",
+        _softmax_of_a_matrix,
+        ["... = B T", "... = B H T", "B = 20, T = 1", "S = 5", "S = 70"],
+    ),
+    ("softmax", "64 keys in the row sum", _softmax_of_64_keys, ["S = 70"]),
+    ("rotary", "33 angles", _rotary_of_33_positions, ["T = 40"]),
+    (
+        "linear",
+        "db of 100 rows",
+        _changed("linear", 2, lambda db, dy, cache: dy.reshape((-1, dy.shape[-1]))[:100, :].sum(0)),
+        ["B = 1, T = 120"],
+    ),
+    ("attention", "dv not transposed if T = S", _not_transposed_where_square, ["S = 5"]),
+    ("attention", "no dq of one query", _at("attention", 0, lambda dy: dy.shape[-2] == 1), ["B = 20, T = 1"]),
+    (
+        "attention_dropout",
+        "no dv of heads",
+        _at("attention_dropout", 2, lambda dy: dy.ndim == 4),
+        ["... = B H"],
+    ),
+    ("flash_attention", "one mask for the batch", _mask_of_the_first_sequence, ["... = B", "S = 5"]),
+    ("flash_attention", "the future is not hidden", _never_causal, ["S = 5"]),
+    (
+        "add_positions",
+        "dP of a full table",
+        _at("add_positions", 1, lambda dy: dy.shape[1] == 11),
+        ["T = 11"],
+    ),
+    ("repeat_heads", "H and G exchanged", _axes_of_copies_exchanged, EVERY_KIND),
+]
+
+
+@pytest.mark.parametrize("witness", [check.Differences, check.Autograd])
+@pytest.mark.parametrize(("name", "what", "wrong", "kinds"), BLIND_SPOTS)
+def test_what_is_wrong_at_one_shape_is_refuted_there_and_only_there(name, what, wrong, kinds, witness):
+    op, rng = OPS[name], np.random.default_rng(1)
+    witnesses = dict(zip(labels(op), [witness(op, rng, *draw) for draw in op.draws(rng)], strict=True))
+    refuting = [label for label, one in witnesses.items() if not accepts(one, wrong)]
+    assert refuting == (list(witnesses) if kinds == EVERY_KIND else kinds)
+    assert not accepts(witness(op, rng), wrong)  # all draws together
+
+
+@pytest.mark.parametrize("witness", [check.Differences, check.Autograd])
+@pytest.mark.parametrize("name", OPS)
+def test_no_draw_is_passed_over(name, witness):
+    op = OPS[name]
+    all_draws = witness(op, np.random.default_rng(0))
+    assert len(all_draws.draws) == len(op.kinds(NUMERIC_SIZES)) + (witness is check.Autograd)
+    for draw in all_draws.draws:
+
+        def wrong(dy, cache, draw=draw):
+            gradients = op.backward(dy, cache)
+            return optree.tree_map(lambda g: 2 * g, gradients) if any(cache is x for x in draw) else gradients
+
+        assert not accepts(all_draws, wrong)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_the_draws_are_varied(name):
+    op = OPS[name]
+    letters = {c for shape in optree.tree_leaves(op.inputs) for c in shape if c.isalpha()}
+    letters |= {c for c in op.leading[0] if c.isalpha()}
+    sizes = [NUMERIC_SIZES[letter] for letter in letters]
+    assert len(set(sizes)) == len(sizes) and min(sizes) > 1
+    draws = op.draws(np.random.default_rng(0))
+    axes = {tuple(np.ndim(x) for x in optree.tree_leaves(draw)) for draw in draws}
+    assert len(axes) == len(op.leading)
+    kinds = op.kinds(NUMERIC_SIZES)
+    assert any(kind["T"] == 1 for kind in kinds) == ("T" in letters)
+    if {"T", "S"} <= letters:
+        assert any(kind["T"] == kind["S"] for kind in kinds)
+    if "B" in letters:
+        assert op.sizes["B"] > 1
+
+
+def test_the_kink_is_met_by_autograd_alone():
+    """At 0 there is no derivative that differences or symbols could find; torch and we say 0."""
+    rng = np.random.default_rng(0)
+
+    def one_at_zero(dy, cache):
+        return namespace(dy).where(cache["x"] >= 0, dy, 0)
+
+    assert accepts(check.Differences(OPS["relu"], rng), one_at_zero)
+    with pytest.raises(AssertionError, match="dx: relative error"):
+        check.Autograd(OPS["relu"], rng)(one_at_zero)
+
+
+def _summed_over_the_batch(dy, cache):
+    """Attention whose dA is summed over the batch."""
+    xp, _, dv = namespace(dy), *attention_backward(dy, cache)[1:]
+    da = dy @ cache["v"].mT
+    da = xp.broadcast_to(xp.sum(da, axis=0, keepdims=True), da.shape)
+    ds = softmax_backward(da, cache["normalised"])
+    return cache["scale"] * (ds @ cache["k"]), cache["scale"] * (ds.mT @ cache["q"]), dv
+
+
+def _rest_at_ignored_targets(dloss, cache):
+    right = OPS["cross_entropy"].backward(dloss, cache)
+    return namespace(right).where(cache["counted"][..., None], right, right + dloss / 10**9)
+
+
+def test_the_proof_sees_the_batch_and_the_smallest_rest():
+    for name, wrong, blind, seeing in [
+        ("attention", _summed_over_the_batch, {"B": 1}, {}),
+        ("cross_entropy", _rest_at_ignored_targets, {"B": 1, "T": 1}, {}),  # the first target is not ignored
+        ("layer_norm", _all_heads_in_one, {}, {"...": "B H T", "H": 2}),
+        ("flash_attention", _mask_of_the_first_sequence, {"B": 1}, {}),
+    ]:
+        op = OPS[name]
+        assert accepts(check.Proof(op, op.sizes | blind), wrong)
+        assert not accepts(check.Proof(op, op.sizes | seeing), wrong)
+    rest = check.Autograd(OPS["cross_entropy"], np.random.default_rng(0))
+    assert not accepts(rest, _rest_at_ignored_targets)
+
+
+def test_the_proof_asks_the_numbers_first_and_then_the_symbols():
+    op = OPS["softmax"]
+    proof, asked = check.Proof(op), []
+
+    def wrong_for(algebra):
+        def backward(da, cache):
+            asked.append("numbers" if symbolic.holds_numbers(da) else "symbols")
+            return op.backward(da, cache) + int(asked[-1] == algebra)
+
+        return backward
+
+    for algebra, wanted in [("numbers", ["numbers"]), ("symbols", ["numbers", "symbols"])]:
+        asked.clear()
+        with pytest.raises(AssertionError, match=r"ds\[0, 0, 0\]: .* not 0 but -1.0\d* at a random point"):
+            proof(wrong_for(algebra))
+        assert asked == wanted
+    with pytest.raises(AssertionError, match="not 0 but nan"):
+        proof(lambda da, cache: op.backward(da, cache) * mpmath.nan)
 
 
 def test_a_witness_refutes_a_missing_gradient_and_a_wrong_shape():
@@ -108,12 +338,15 @@ def test_zero_is_decided_exactly():
         sympy.sqrt(x**2 + 1) ** 3 - (x**2 + 1) * sympy.sqrt(x**2 + 1),
         1 / sympy.sqrt(1 + sympy.exp(x)) - sympy.sqrt(1 + sympy.exp(x)) / (1 + sympy.exp(x)),
         sympy.sin(x) ** 2 + sympy.cos(x) ** 2 - 1,
+        sympy.exp((-x - y) * (x + y) / 2) - sympy.exp(-((x + y) ** 2) / 2),
+        sympy.exp((x - y) * (x + y)) * sympy.exp(y**2 - x**2) - 1,
     ]
     other = [
         sympy.exp(x + y) - sympy.exp(x) - sympy.exp(y),
         sympy.exp(sympy.erf(x)) - sympy.erf(x),
         1 / (1 + 1 / x) - x / (x + 2),
         sympy.sqrt(x**2 + 1) - 1,
+        sympy.exp((x + y) ** 2 / 2) - sympy.exp(-((x + y) ** 2) / 2),
         sympy.exp(x) * 1e-12,
         sympy.sqrt(x) - x,
         sympy.Integer(1),

@@ -33,10 +33,10 @@ def normalization(dy, arena, x, **params):
 
 def activation(name):
     def step(dy, arena, x):
-        y, slope = fast_step.active(x, None, name, None, 0, arena), arena.copy(x)
+        y, slope = fast_step.active(rows(x), None, name, None, 0, arena), arena.copy(rows(x))
         again = fast_step.active_again(slope, name, None, 0, arena)
         assert bool((y == again).all())
-        slope *= dy
+        slope *= rows(dy)
         return y, (slope,)
 
     return step

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 
-import numpy as np
 import optree
 import sympy
 
 from ..algebra import is_shape
+from ..symbolic import symbols
 from .activations import (
     gelu,
     gelu_backward,
@@ -55,14 +55,32 @@ from .positions import (
 )
 from .softmax import softmax, softmax_backward
 
+NUMERIC_SIZES = dict(B=4, T=5, S=7, D=6, E=9, F=10, V=16, M=11, K=8, H=2, G=3)
+"""No two letters have the same size, so that no axis passes for another. V is a power of 2: then 1/V, and
+label smoothing with it, is exact in float64."""
+
+
+def shape(letters, sizes):
+    """The shape written in letters: "B T H*K" has three axes; sizes says what "..." stands for, in letters.
+
+    A digit stands for itself. Raises KeyError if sizes lacks a letter.
+    """
+    axes = letters.replace("...", sizes.get("...", "...")).split()
+    return tuple(
+        prod(int(factor) if factor.isdigit() else sizes[factor] for factor in axis.split("*"))
+        for axis in axes
+    )
+
 
 @dataclass(frozen=True)
 class Op:
     """One operation: its pair of functions, and what is needed to check them.
 
     inputs     the differentiable inputs, in the order in which the backward returns their gradients: name ->
-               shape in letters ("B T D"; a product is "H*K"), or a dictionary of such
+               shape in letters ("... D"; a product is "H*K"), or a dictionary of such
     sizes      the size of each letter for the proof
+    leading    all that "..." may stand for, in letters; the first serves the proof
+    long       sizes of one more draw: lengths beyond those of the others
     options    function (sizes, rng) -> the other arguments: tokens, masks, probabilities
     exact      arguments that are symbols in the proof
     formula    the backward in LaTeX
@@ -75,57 +93,89 @@ class Op:
     formula: str
     source: str
     chapter: str
+    leading: tuple = ("",)
+    long: dict = field(default_factory=dict)
     options: Callable = lambda sizes, rng: {}
     exact: dict = field(default_factory=dict)
 
     def shapes(self, sizes):
         """The tree of shapes of the inputs, for the given size of each letter."""
+        sizes = {"...": self.leading[0]} | sizes
+        return optree.tree_map(lambda letters: shape(letters, sizes), self.inputs)
 
-        def shape(letters):
-            return tuple(prod(sizes[factor] for factor in axis.split("*")) for axis in letters.split())
-
-        return optree.tree_map(shape, self.inputs)
+    def arguments(self, sizes, rng):
+        """The options for the given size of each letter."""
+        return self.options({"...": self.leading[0]} | sizes, rng)
 
     def draw(self, sizes, rng):
         """Random inputs (standard normal, float64: also γ and β) and options of these sizes."""
         inputs = optree.tree_map(rng.standard_normal, self.shapes(sizes), is_leaf=is_shape)
-        return inputs, self.options(sizes, rng)
+        return inputs, self.arguments(sizes, rng)
+
+    def kinds(self, sizes):
+        """The sizes of each kind of draw.
+
+        All that "..." may stand for; as many tokens, each a sequence; as many keys as queries; and long.
+        """
+        letters = set("".join([*optree.tree_leaves(self.inputs), *self.leading]))
+        changes = [{"...": axes} for axes in self.leading]
+        changes += [{"T": 1, "B": sizes["B"] * sizes["T"]}] if "T" in letters else []
+        changes += [{"S": sizes["T"]}] if {"S", "T"} <= letters else []
+        changes += [self.long] if self.long else []
+        return [sizes | change for change in changes]
+
+    def draws(self, rng, sizes=NUMERIC_SIZES):
+        """One draw of each kind."""
+        return [self.draw(kind, rng) for kind in self.kinds(sizes)]
 
 
-NUMERIC_SIZES = dict(B=3, T=5, S=7, D=6, E=5, F=9, V=8, M=8, K=4, H=2, J=2, G=3)
+TOKENS = ("B T", "T", "B H T")
+"""What "..." stands for where each token is by itself."""
+SEQUENCES = ("B", "", "B H")
+"""What "..." stands for before the axes of length and width."""
 
 
 def _repeated_tokens(sizes, rng):
-    tokens = rng.integers(0, sizes["V"], (sizes["B"], sizes["T"]))
-    tokens[0, 0] = tokens[-1, -1]
+    tokens = rng.integers(0, sizes["V"], shape("...", sizes))
+    tokens.flat[0] = tokens.flat[-1]
     return tokens
 
 
 def _targets(sizes, rng):
+    """Targets of which every third is ignored, but not the first."""
     targets = _repeated_tokens(sizes, rng)
-    targets[0, -1] = -100
+    targets.flat[1::3] = -100
     return targets
 
 
-def _mask(sizes, rng):
-    """A random mask with one query that sees nothing."""
-    mask = rng.random((sizes["T"], sizes["S"])) < 0.6
-    mask[0] = True
-    mask[-1] = False
-    return mask
+def _mask(letters):
+    """A random mask with a query that sees everything and, if there are two, one that sees nothing."""
+
+    def draw(sizes, rng):
+        mask = rng.random(shape(letters, sizes)) < 0.6
+        mask[..., -1, :] = False
+        mask[..., 0, :] = True
+        return mask
+
+    return draw
+
+
+def _of_all_heads(sizes):
+    """The sizes for an option that all heads share."""
+    return sizes | {"...": sizes["..."].replace("H", "1")}
 
 
 def _tiled_mask(sizes, rng):
-    """A random mask for tiles of 2: query 1 sees nothing, and queries 2 and 3 see nothing of keys 0 and 1."""
-    mask = rng.random((sizes["T"], sizes["S"])) < 0.6
-    mask[[0, -1]] = True
-    mask[1:2] = False
-    mask[2:4, :2] = False
+    """A random mask for tiles of 2: query 1 sees nothing, queries 2 and 3 nothing of keys 0 and 1."""
+    mask = rng.random(shape("... T S", _of_all_heads(sizes))) < 0.6
+    mask[..., -1, :] = True
+    mask[..., 1:2, :] = False
+    mask[..., 2:4, :2] = False
     return mask
 
 
-def _keep(*letters):
-    return lambda sizes, rng: rng.random([prod(sizes[f] for f in axis.split("*")) for axis in letters]) < 0.7
+def _keep(letters):
+    return lambda sizes, rng: rng.random(shape(letters, sizes)) < 0.7
 
 
 def _self_attention(x, params, H, **options):
@@ -149,8 +199,7 @@ _p = sympy.Rational(3, 10)
 
 
 def _activation(forward, backward, formula, source):
-    sizes = dict(T=2, D=3)
-    return Op(forward, backward, dict(x="T D"), sizes, formula=formula, source=source, chapter="04")
+    return Op(forward, backward, dict(x="... D"), dict(B=2, T=2, D=3), formula, source, "04", TOKENS)
 
 
 OPS = {
@@ -159,6 +208,7 @@ OPS = {
         embedding_backward,
         inputs=dict(E="V D"),
         sizes=dict(B=2, T=3, V=3, D=2),
+        leading=TOKENS,
         formula=r"d\mathbf{E}_v=\sqrt{D}\sum_{t:\,\mathrm{token}_t=v}d\mathbf{y}_t",
         source="Vaswani et al. (2017), 3.4",
         chapter="03",
@@ -170,6 +220,7 @@ OPS = {
         add_positions_backward,
         inputs=dict(x="B T D", P="M D"),
         sizes=dict(B=2, T=2, M=3, D=2),
+        long=dict(T=11, M=11),
         formula=r"d\mathbf{X}=d\mathbf{Y},\; d\mathbf{P}_t=\sum_b d\mathbf{Y}_{bt}",
         source="Vaswani et al. (2017), 3.5",
         chapter="07",
@@ -177,21 +228,23 @@ OPS = {
     "rotary": Op(
         rotary,
         rotary_backward,
-        inputs=dict(x="B T K"),
-        sizes=dict(B=1, T=2, K=4),
+        inputs=dict(x="... T K"),
+        sizes=dict(B=2, T=2, K=4),
+        leading=SEQUENCES,
+        long=dict(T=40),
         formula=r"d\mathbf{x}_t=\mathbf{R}_t^\top\, d\mathbf{y}_t",
         source="Su et al. (2021), 3.4.2",
         chapter="07",
         options=lambda sizes, rng: dict(angles=rotary_angles(sizes["T"], sizes["K"])),
-        exact=dict(
-            angles=np.array([[sympy.Symbol(f"theta_{t}{i}", real=True) for i in range(2)] for t in range(2)])
-        ),
+        exact=dict(angles=symbols("theta", (2, 2))),
     ),
     "linear": Op(
         linear,
         linear_backward,
-        inputs=dict(x="B T D", W="D F", b="F"),
+        inputs=dict(x="... D", W="D F", b="F"),
         sizes=dict(B=2, T=2, D=2, F=3),
+        leading=TOKENS,
+        long=dict(T=120, B=1),
         formula=r"d\mathbf{X}=d\mathbf{Y}\,\mathbf{W}^\top,\; d\mathbf{W}=\mathbf{X}^\top d\mathbf{Y},\; "
         r"d\mathbf{b}=\textstyle\sum_t d\mathbf{y}_t",
         source="chain rule",
@@ -219,19 +272,32 @@ OPS = {
     "feed_forward": Op(
         feed_forward,
         feed_forward_backward,
-        inputs=dict(x="B T D", params=dict(W_1="D F", b_1="F", W_2="F D", b_2="D")),
-        sizes=dict(B=1, T=2, D=2, F=3),
+        inputs=dict(x="... D", params=dict(W_1="D F", b_1="F", W_2="F D", b_2="D")),
+        sizes=dict(B=2, T=2, D=2, F=3),
+        leading=TOKENS,
         formula=r"d\mathbf{X}=\left(d\mathbf{Y}\,\mathbf{W}_2^\top\circ\phi'(\mathbf{H})\right)\mathbf{W}_1^\top",
         source="Vaswani et al. (2017), 3.3",
         chapter="04",
-        options=lambda sizes, rng: dict(activation="relu", keep=_keep("B", "T", "F")(sizes, rng), p=0.3),
+        options=lambda sizes, rng: dict(activation="relu", keep=_keep("... F")(sizes, rng), p=0.3),
         exact=dict(p=_p),
+    ),
+    "gelu_feed_forward": Op(
+        feed_forward,
+        feed_forward_backward,
+        inputs=dict(x="... D", params=dict(W_1="D F", W_2="F D")),
+        sizes=dict(B=2, T=2, D=2, F=3),
+        leading=TOKENS,
+        formula=r"d\mathbf{W}_1=\mathbf{X}^\top\left(d\mathbf{Y}\,\mathbf{W}_2^\top\circ\phi'(\mathbf{H})\right)",
+        source="Vaswani et al. (2017), 3.3; Hendrycks and Gimpel (2016), 2",
+        chapter="04",
+        options=lambda sizes, rng: dict(activation="gelu"),
     ),
     "gated_feed_forward": Op(
         gated_feed_forward,
         gated_feed_forward_backward,
-        inputs=dict(x="B T D", params=dict(W_gate="D F", W_up="D F", W_down="F D")),
-        sizes=dict(B=1, T=2, D=2, F=2),
+        inputs=dict(x="... D", params=dict(W_gate="D F", W_up="D F", W_down="F D")),
+        sizes=dict(B=2, T=2, D=2, F=3),
+        leading=TOKENS,
         formula=r"d\mathbf{X}=(d\mathbf{P}\circ\mathbf{U}\circ\phi'(\mathbf{G}))\mathbf{W}_\mathrm{gate}^\top"
         r"+(d\mathbf{P}\circ\phi(\mathbf{G}))\mathbf{W}_\mathrm{up}^\top,\; "
         r"d\mathbf{P}=d\mathbf{Y}\,\mathbf{W}_\mathrm{down}^\top",
@@ -241,8 +307,10 @@ OPS = {
     "softmax": Op(
         softmax,
         softmax_backward,
-        inputs=dict(s="T S"),
-        sizes=dict(T=2, S=3),
+        inputs=dict(s="... S"),
+        sizes=dict(B=2, T=2, S=3),
+        leading=TOKENS,
+        long=dict(S=70),
         formula=r"d\mathbf{s}=\mathbf{a}\circ(d\mathbf{a}-\langle\mathbf{a},d\mathbf{a}\rangle)",
         source="chain rule",
         chapter="02",
@@ -250,8 +318,9 @@ OPS = {
     "cross_entropy": Op(
         cross_entropy,
         cross_entropy_backward,
-        inputs=dict(z="B T V"),
+        inputs=dict(z="... V"),
         sizes=dict(B=2, T=2, V=3),
+        leading=TOKENS,
         formula=r"d\mathbf{z}_t=dL\,(\mathbf{p}_t-\mathbf{q}_t)/m",
         source="Szegedy et al. (2016), 7",
         chapter="02",
@@ -261,8 +330,9 @@ OPS = {
     "layer_norm": Op(
         layer_norm,
         layer_norm_backward,
-        inputs=dict(x="B T D", gamma="D", beta="D"),
-        sizes=dict(B=1, T=2, D=3),
+        inputs=dict(x="... D", gamma="D", beta="D"),
+        sizes=dict(B=2, T=2, D=3),
+        leading=TOKENS,
         formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\overline{d\hat{\mathbf{x}}}-\hat{\mathbf{x}}\,"
         r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\sigma^2+\varepsilon}},\; "
         r"d\hat{\mathbf{x}}=\boldsymbol{\gamma}\circ d\mathbf{y}",
@@ -273,8 +343,9 @@ OPS = {
     "rms_norm": Op(
         rms_norm,
         rms_norm_backward,
-        inputs=dict(x="B T D", gamma="D"),
-        sizes=dict(B=1, T=2, D=3),
+        inputs=dict(x="... D", gamma="D"),
+        sizes=dict(B=2, T=2, D=3),
+        leading=TOKENS,
         formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\hat{\mathbf{x}}\,"
         r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\overline{x^2}+\varepsilon}}",
         source="Zhang and Sennrich (2019), eq. 4",
@@ -284,41 +355,46 @@ OPS = {
     "dropout": Op(
         dropout,
         dropout_backward,
-        inputs=dict(x="T D"),
-        sizes=dict(T=2, D=3),
+        inputs=dict(x="... D"),
+        sizes=dict(B=2, T=2, D=3),
+        leading=TOKENS,
         formula=r"d\mathbf{X}=d\mathbf{Y}\circ\mathrm{keep}/(1-p)",
         source="Srivastava et al. (2014), 10",
         chapter="14",
-        options=lambda sizes, rng: dict(keep=_keep("T", "D")(sizes, rng), p=0.3),
+        options=lambda sizes, rng: dict(keep=_keep("... D")(sizes, rng), p=0.3),
         exact=dict(p=_p),
     ),
     "attention": Op(
         attention,
         attention_backward,
-        inputs=dict(q="B T K", k="B S K", v="B S E"),
-        sizes=dict(B=1, T=3, S=4, K=2, E=2),
+        inputs=dict(q="... T K", k="... S K", v="... S E"),
+        leading=SEQUENCES,
+        sizes=dict(B=2, T=3, S=4, K=2, E=2),
         formula=_ATTENTION_FORMULA,
         source="Vaswani et al. (2017), 3.2.1",
         chapter="08",
-        options=lambda sizes, rng: dict(mask=_mask(sizes, rng)),
+        long=dict(S=70),
+        options=lambda sizes, rng: dict(mask=_mask("... T S")(_of_all_heads(sizes), rng)),
         exact=dict(scale=_scale),
     ),
     "attention_dropout": Op(
         attention,
         attention_backward,
-        inputs=dict(q="B T K", k="B S K", v="B S E"),
-        sizes=dict(B=1, T=2, S=3, K=2, E=2),
+        inputs=dict(q="... T K", k="... S K", v="... S E"),
+        leading=SEQUENCES,
+        sizes=dict(B=2, T=2, S=3, K=2, E=2),
         formula=r"d\mathbf{A}=(d\mathbf{Y}\,\mathbf{V}^\top)\circ\mathrm{keep}/(1-p)",
         source="Vaswani et al. (2017), 3.2.1; Srivastava et al. (2014), 10",
         chapter="14",
-        options=lambda sizes, rng: dict(keep=_keep("B", "T", "S")(sizes, rng), p=0.3),
+        options=lambda sizes, rng: dict(keep=_keep("... T S")(sizes, rng), p=0.3),
         exact=dict(scale=_scale, p=_p),
     ),
     "flash_attention": Op(
         flash_attention,
         flash_attention_backward,
-        inputs=dict(q="B T K", k="B S K", v="B S E"),
-        sizes=dict(B=1, T=3, S=4, K=2, E=2),
+        inputs=dict(q="... T K", k="... S K", v="... S E"),
+        leading=SEQUENCES,
+        sizes=dict(B=2, T=3, S=4, K=2, E=2),
         formula=r"\boldsymbol{\ell}=\log\mathrm{rowsum}(\exp\mathbf{S}),\; "
         r"\mathbf{A}=\exp(\mathbf{S}-\boldsymbol{\ell}),\; "
         r"\mathbf{D}=\mathrm{rowsum}(d\mathbf{Y}\circ\mathbf{Y}),\; "
@@ -327,7 +403,9 @@ OPS = {
         r"d\mathbf{Q}=d\mathbf{S}\,\mathbf{K}/\sqrt{K},\; d\mathbf{K}=d\mathbf{S}^\top\mathbf{Q}/\sqrt{K}",
         source="Dao et al. (2022), algorithm 1 and appendix B",
         chapter="19",
-        options=lambda sizes, rng: dict(mask=_tiled_mask(sizes, rng), block=2),
+        options=lambda sizes, rng: dict(
+            mask=_tiled_mask(sizes, rng), block=2, causal=sizes["T"] == sizes["S"]
+        ),
         exact=dict(scale=_scale),
     ),
     "split_heads": Op(
@@ -353,7 +431,7 @@ OPS = {
         repeat_heads,
         repeat_heads_backward,
         inputs=dict(x="B H S K"),
-        sizes=dict(B=1, H=2, S=2, K=2, G=3),
+        sizes=dict(B=2, H=2, S=2, K=2, G=3),
         formula=r"d\mathbf{X}_h=\sum_{g} d\mathbf{Y}_{hg}",
         source="Ainslie et al. (2023), 2.2",
         chapter="10",
@@ -363,19 +441,19 @@ OPS = {
         multi_head,
         multi_head_backward,
         inputs=dict(x="B T D", memory="B S D", params=_MULTI_HEAD | _BIASES),
-        sizes=dict(B=1, T=2, S=2, D=2, H=2, K=1),
+        sizes=dict(B=2, T=2, S=3, D=2, H=2, K=1),
         formula=r"d\mathbf{X}=d\mathbf{Q}\,\mathbf{W}_Q^\top,\; "
         r"d\mathbf{X}_\mathrm{memory}=d\mathbf{K}\,\mathbf{W}_K^\top+d\mathbf{V}\,\mathbf{W}_V^\top",
         source="Vaswani et al. (2017), 3.2.3",
         chapter="11",
-        options=lambda sizes, rng: dict(H=sizes["H"], mask=_mask(sizes, rng)),
+        options=lambda sizes, rng: dict(H=sizes["H"], mask=_mask("B 1 T S")(sizes, rng)),
         exact=dict(scale=_scale),
     ),
     "self_attention": Op(
         _self_attention,
         _self_attention_backward,
         inputs=dict(x="B T D", params=_MULTI_HEAD),
-        sizes=dict(B=1, T=2, D=2, H=2, K=1),
+        sizes=dict(B=2, T=2, D=2, H=2, K=1),
         formula=r"d\mathbf{X}=d\mathbf{Q}\,\mathbf{W}_Q^\top+d\mathbf{K}\,\mathbf{W}_K^\top"
         r"+d\mathbf{V}\,\mathbf{W}_V^\top",
         source="Vaswani et al. (2017), 3.2.2",
@@ -387,20 +465,40 @@ OPS = {
         multi_head,
         multi_head_backward,
         inputs=dict(
-            x="B T D", memory="B S D", params=dict(W_Q="D J*G*K", W_K="D J*K", W_V="D J*K", W_O="J*G*K D")
+            x="B T D", memory="B S D", params=dict(W_Q="D H*G*K", W_K="D H*K", W_V="D H*K", W_O="H*G*K D")
         ),
-        sizes=dict(B=1, T=2, S=2, D=2, J=1, G=2, K=1),
+        sizes=dict(B=2, T=2, S=2, D=2, H=1, G=2, K=1),
         formula=r"d\mathbf{K}=\sum_{g} d\mathbf{K}_{g},\; d\mathbf{V}=\sum_g d\mathbf{V}_g",
         source="Ainslie et al. (2023), 2.2",
         chapter="10",
-        options=lambda sizes, rng: dict(H=sizes["J"] * sizes["G"]),
+        options=lambda sizes, rng: dict(H=sizes["H"] * sizes["G"]),
         exact=dict(scale=_scale),
+    ),
+    "rotary_attention": Op(
+        _self_attention,
+        _self_attention_backward,
+        inputs=dict(
+            x="B T D",
+            params=dict(W_Q="D H*G*K", W_K="D H*K", W_V="D H*K", W_O="H*G*K D", b_Q="H*G*K"),
+        ),
+        sizes=dict(B=2, T=2, D=2, H=1, G=1, K=2),
+        formula=r"d\mathbf{q}_t=\mathbf{R}_t^\top\, d\tilde{\mathbf{q}}_t,\; "
+        r"d\mathbf{k}_t=\mathbf{R}_t^\top\textstyle\sum_g d\tilde{\mathbf{k}}_{gt}",
+        source="Su et al. (2021), 3.2.2; Ainslie et al. (2023), 2.2",
+        chapter="07",
+        options=lambda sizes, rng: dict(
+            H=sizes["H"] * sizes["G"],
+            mask=causal_mask(sizes["T"]),
+            angles=rotary_angles(sizes["T"], sizes["K"]),
+        ),
+        exact=dict(scale=_scale, angles=symbols("theta", (2, 1))),
     ),
     "tied_head": Op(
         tied_head,
         tied_head_backward,
-        inputs=dict(x="B T D", E="V D"),
+        inputs=dict(x="... D", E="V D"),
         sizes=dict(B=2, T=2, D=2, V=3),
+        leading=TOKENS,
         formula=r"d\mathbf{X}=d\mathbf{Z}\,\mathbf{E},\; d\mathbf{E}=d\mathbf{Z}^\top\mathbf{X}",
         source="Press and Wolf (2017); Vaswani et al. (2017), 3.4",
         chapter="03",
