@@ -108,7 +108,9 @@ class Proof:
             for (name, _, dx), wanted in zip(rows, self.wanted_there, strict=True):
                 for i in np.ndindex(wanted.shape):
                     gap = wanted[i] - dx[i]
-                    assert abs(gap) <= 1e-30, _refuted(name, i, f"{mpmath.nstr(gap, 3)} at a random point")
+                    assert abs(_number(gap)) <= 1e-30, _refuted(
+                        name, i, f"{mpmath.nstr(_number(gap), 3)} at a random point"
+                    )
         rows = _gradients(self.inputs, backward(_unwrap(self.dy), self.cache))
         for (name, _, dx), wanted in zip(rows, self.wanted, strict=True):
             for i in np.ndindex(wanted.shape):
@@ -127,7 +129,7 @@ class Differences:
     def __init__(self, op, rng, inputs=None, options=None, digits=15, sizes=None, tolerance=None):
         self.digits = digits
         self.tolerance = TOLERANCE[digits] if tolerance is None else tolerance
-        self.number, self.total = (np.asarray, math.fsum) if digits == 15 else (_precise, mpmath.fsum)
+        self.number, self.total = (np.asarray, _total) if digits == 15 else (_precise, mpmath.fsum)
         draws = op.draws(rng, sizes or NUMERIC_SIZES) if inputs is None else [(inputs, options or {})]
         with mpmath.workdps(digits + 5):
             self.draws = [self._measured(op.forward, rng, *draw) for draw in draws]
@@ -219,6 +221,7 @@ class Autograd:
         for (name, _, dx), want in zip(_gradients(inputs, backward(dy, cache)), wanted, strict=True):
             # a gradient that is 0 by symmetry is rounding noise: compare it at the scale of its neighbours
             scale = max(float(want.abs().max()), 1e-2 * largest)
+            assert dx.dtype == want.dtype, f"d{name}: expected numbers of type {want.dtype}, got {dx.dtype}"
             error = float((dx - want).abs().max()) / scale if scale else float(dx.abs().max())
             assert error <= self.tolerance, (
                 f"d{name}: relative error {error:.1e} against torch.autograd, tolerance {self.tolerance:.0e}"
@@ -283,6 +286,17 @@ def leaf_names(tree, is_leaf=None):
 
 def _unwrap(dy):
     return dy[()] if dy.shape == () else dy
+
+
+def _number(gap):
+    """What a wrong backward may leave over as a number: also a complex one, or a root still to be taken."""
+    return gap if isinstance(gap, mpmath.mpf) else complex(gap)
+
+
+def _total(terms):
+    """The sum, rounded once; no number if a term is infinite, so that what is asked of it fails."""
+    terms = np.asarray([*terms])
+    return math.fsum(terms) if np.isfinite(terms).all() else math.nan
 
 
 def _precise(x):

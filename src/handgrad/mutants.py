@@ -2,75 +2,37 @@
 
 A check is as good as the mistakes that it refutes. Here mistakes are made by the hundred: an expression of a
 right function is replaced by another one, as one does who forgets a factor, sums over the wrong axis, or
-takes one array for another. `mutants` gives the wrong versions of a backward, which every witness must
-refute; the judge of the exercises looks for the one that does what a learner's function does.
+takes one array for another. The witnesses must refute every wrong backward that is made so; the judge of the
+exercises looks for the one that does what a learner's function does.
 
-    Program    a function, of which expressions can be replaced
-    Edit       which are replaced and by what, the kind of slip, and its words
-    RULES      expression -> what may stand there instead
-    mutants    the functions that one edit makes
+    Program             a function, of which expressions can be replaced
+    Edit                which are replaced and by what, the kind of slip, and its words
+    wrong_backwards     what edits make of the backward of an operation
 """
 
 import ast
 import copy
 import inspect
-import itertools
 import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import optree
 
-KINDS = {
-    "order": (0.5, "The results are in the wrong order."),
-    "term": (1, "A term is missing."),
-    "only": (1, "Only one of several terms is there."),
-    "sign": (1, "A sign is wrong."),
-    "factor": (1, "A factor is missing."),
-    "divisor": (1, "A division is missing."),
-    "partly": (1, "A factor reaches only a part of what it should multiply."),
-    "exchanged": (1, "The two sides of a product of matrices, or two arguments, are exchanged."),
-    "transpose": (1, "A matrix is transposed that should not be, or is not where it should be."),
-    "sum or mean": (1, "A mean stands where a sum should, or the other way round."),
-    "axis": (1, "A sum or mean runs over the wrong axis."),
-    "keepdims": (1, "`keepdims=True` is missing: a sum or mean is lined up with the wrong axis."),
-    "outside": (1, "Something stands outside a sum, a mean or a function, and belongs inside."),
-    "apart": (1, "A product of two sums stands where the sum of the products should."),
-    "condition": (1, "A condition is used the wrong way round, or not at all."),
-    "size": (1, "A size is wrong: that of another axis."),
-    "inverse": (1.5, "Something is multiplied where it should be divided, or the other way round."),
-    "twice": (1.5, "A factor stands there once too often."),
-    "moved": (1.5, "A factor stands at the wrong place."),
-    "reduction": (1.5, "A sum or mean is missing."),
-    "name": (1.5, "One array stands where another should."),
-    "step": (1.5, "A step of the calculation is left out."),
-    "number": (1.5, "A number is wrong."),
-    "power": (1.5, "A power or a root is wrong."),
-    "batch": (1.5, "A sum runs over the batch, whose sequences should stay apart."),
-    "negative": (1.5, "The sign of a whole line is wrong."),
-    "names": (2, "Two arrays are exchanged."),
-    "weights": (2, "A weighted sum has lost its weights."),
-    "taken": (2, "What should be taken away stands where the rest should."),
-    "too many": (2, "There is a factor too many."),
-    "centred": (2, "A mean is taken away that should stay."),
-    "guard": (2, "A small number is added that should not be."),
-}
-"""Kinds of slips: what each costs, from what happens every day to the far-fetched; and what is said of it
-before anybody asks for the place."""
-
-HABITS = {
-    "factor",
-    "divisor",
-    "exchanged",
-    "transpose",
-    "sum or mean",
-    "axis",
-    "keepdims",
-    "condition",
-    "size",
-}
-HABITS |= {"inverse", "reduction", "name", "step", "number", "power", "outside"}
-"""Kinds that somebody repeats at several places, for a wrong idea; the others are slips."""
+from .slips import (
+    HABITS,
+    KINDS,
+    RULES,
+    Place,
+    code,
+    computed_from,
+    expression,
+    of_shape_only,
+    replaced,
+    statements,
+)
 
 
 @dataclass(frozen=True)
@@ -93,19 +55,10 @@ class Edit:
         """What it is and where, in a sentence."""
         return f"{self.scope}: {self.what}." if self.scope else f"In `{self.label}`: {self.what}{self.where}."
 
-
-@dataclass(frozen=True)
-class Place:
-    """An expression and the one around it, the name of what is computed, and what can be seen from there.
-
-    seen: array -> (number of axes, which array it is: two names may be one). sizes: names such as K.
-    """
-
-    node: ast.expr
-    parent: ast.AST
-    label: str
-    seen: dict
-    sizes: tuple
+    @property
+    def source(self):
+        """Where in the source, and what then stands there: equal for equal edits only."""
+        return tuple((old.lineno, old.col_offset, ast.unparse(new)) for old, new in self.changes)
 
 
 class Program:
@@ -148,7 +101,7 @@ class Program:
         """Every expression that is computed, with what can be seen from it."""
         found = self._locals(arguments, sizes)
         found |= {f"cache[{k!r}]": v for k, v in dict(found.get("cache") or {}).items()}
-        arrays = {name: x for name, x in found.items() if hasattr(x, "ndim") or isinstance(x, float)}
+        arrays = {name: x for name, x in found.items() if np.asarray(x).dtype.kind == "f"}
         seen = {name for name in arrays if name in self._arguments or name.startswith("cache[")}
         for statement in statements(self.tree.body):
             here = {name: (np.ndim(x), id(x)) for name, x in arrays.items() if name in seen}
@@ -203,373 +156,6 @@ class Program:
         return scope[tree.name]
 
 
-def mutants(function, arguments, outputs=()):
-    """(edit, the function after it) for every edit of a function, for arguments like these."""
-    program = Program(function, outputs=outputs)
-    for edit in program.edits(arguments):
-        yield edit, program.function(edit)
-
-
-# Trees ------------------------------------------------------------------------------------------------------
-
-
-def expression(template, **parts):
-    """The tree of a template, with trees in the place of its capitals: expression("A.mT", A=node)."""
-    tree = ast.parse(template, mode="eval").body
-    return replaced(tree, {id(n): parts[n.id] for n in ast.walk(tree) if getattr(n, "id", "") in parts})
-
-
-def replaced(node, changes):
-    """The tree in which nodes, id -> new, are replaced, inside of what is new too; the rest is not copied."""
-    if not isinstance(node, ast.AST):
-        return node
-    if id(node) in changes:
-        return replaced(changes[id(node)], {k: v for k, v in changes.items() if k != id(node)})
-    fields, changed = {}, False
-    for name, value in ast.iter_fields(node):
-        if isinstance(value, list):
-            fields[name] = [replaced(item, changes) for item in value]
-            changed |= any(a is not b for a, b in zip(value, fields[name]))
-        else:
-            fields[name] = replaced(value, changes)
-            changed |= fields[name] is not value
-    return ast.copy_location(type(node)(**fields), node) if changed else node
-
-
-def statements(body):
-    """Every simple statement, also those of loops and branches, in order."""
-    for statement in body:
-        inner = [*getattr(statement, "body", []), *getattr(statement, "orelse", [])]
-        yield from statements(inner) if inner else [statement]
-
-
-def computed_from(node):
-    """The expressions of which this one is made. Axes, shapes and names of functions are not among them."""
-    match node:
-        case ast.Call(ast.Name("root"), [number, _]):
-            return [number]
-        case ast.Call(ast.Attribute(ast.Name("np" | "xp")) | ast.Name(), given):
-            return given
-        case ast.Call(ast.Attribute(array), given):
-            return [array, *given]
-        case ast.Subscript(array):
-            return [] if is_leaf(node) or getattr(array, "attr", "") == "shape" else [array]
-        case ast.Attribute(_, "shape"):
-            return []
-        case ast.IfExp(_, yes, no):
-            return [yes, no]
-        case ast.Tuple() | ast.GeneratorExp() | ast.ListComp() | ast.DictComp() | ast.Lambda():
-            return []
-    return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-
-
-def of_shape_only(node):
-    """Whether the numbers in it do not matter: the namespace of arrays, π, zeros of a shape, a size."""
-    match node:
-        case ast.Call(ast.Name("namespace" | "pi" | "len" | "range" | "list" | "reversed" | "enumerate")):
-            return True
-        case ast.Call(ast.Attribute(ast.Name("np" | "xp"), "zeros_like")) | ast.Attribute(
-            _, "ndim" | "dtype"
-        ):
-            return True
-    return False
-
-
-def is_leaf(node):
-    """Whether this is the name of an array: x, or cache["x"]."""
-    match node:
-        case ast.Name(_, ast.Load()) | ast.Subscript(ast.Name("cache"), ast.Constant()):
-            return True
-    return False
-
-
-def terms_of(node, sign=1):
-    """[(±1, term)] of a sum."""
-    match node:
-        case ast.BinOp(left, ast.Add() | ast.Sub() as op, right):
-            return terms_of(left, sign) + terms_of(right, sign if isinstance(op, ast.Add) else -sign)
-        case ast.UnaryOp(ast.USub(), inner):
-            return terms_of(inner, -sign)
-    return [(sign, node)]
-
-
-def factors_of(node, power=1):
-    """[(±1, factor)] of a product; -1 for what is divided by."""
-    match node:
-        case ast.BinOp(left, ast.Mult() | ast.Div() as op, right):
-            return factors_of(left, power) + factors_of(right, power if isinstance(op, ast.Mult) else -power)
-    return [(power, node)]
-
-
-def total(terms):
-    (sign, whole), *others = terms
-    whole = whole if sign > 0 else expression("-(A)", A=whole)
-    for sign, term in others:
-        whole = expression("A + B" if sign > 0 else "A - B", A=whole, B=term)
-    return whole
-
-
-def product(factors):
-    first = next((n for n, (power, _) in enumerate(factors) if power > 0), None)
-    whole = expression("1") if first is None else factors[first][1]
-    for n, (power, factor) in enumerate(factors):
-        if n != first:
-            whole = expression("A * B" if power > 0 else "A / B", A=whole, B=factor)
-    return whole
-
-
-def but(items, n):
-    return items[:n] + items[n + 1 :]
-
-
-def is_sum(node):
-    return len(terms_of(node)) > 1 or isinstance(node, ast.UnaryOp) if isinstance(node, ast.expr) else False
-
-
-def is_product(node):
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div)
-
-
-def reduction(node):
-    """(array, "sum" | "mean" | "max", {keyword: code}) of x.sum(axis=...) or xp.sum(x, ...), or None."""
-    match node:
-        case ast.Call(ast.Attribute(ast.Name("np" | "xp"), name), [array], keywords):
-            pass
-        case ast.Call(ast.Attribute(array, name), [], keywords):
-            pass
-        case _:
-            return None
-    if name in ("sum", "mean", "max"):
-        return array, name, {k.arg: ast.unparse(k.value) for k in keywords}
-
-
-def reduced(node, array=None, name=None, **changed):
-    """The reduction of another array, by another name, with other keywords; None leaves one out."""
-    old, old_name, keywords = reduction(node)
-    given = ", ".join(f"{k}={v}" for k, v in (keywords | changed).items() if v)
-    form = (
-        f"xp.{name or old_name}(A, {given})" if is_of_namespace(node) else f"(A).{name or old_name}({given})"
-    )
-    return expression(form, A=array or old)
-
-
-def is_of_namespace(call):
-    return isinstance(call.func.value, ast.Name) and call.func.value.id == "xp"
-
-
-def code(node, limit=60):
-    """The expression as one says it, in backticks: sum(x) and mean(x) are over the last axis."""
-
-    class Short(ast.NodeTransformer):
-        def visit_Call(self, call):
-            call = self.generic_visit(call)
-            found = reduction(call)
-            if found and found[2].get("axis") in ("-1", None):
-                return ast.Call(ast.Name(found[1]), [found[0]], [])
-            return call
-
-    text = ast.unparse(Short().visit(copy.deepcopy(node)))
-    for noise in ("np.", "xp.", "cache['", "']"):
-        text = text.replace(noise, "")
-    return f"`{text if len(text) <= limit else text[: limit - 1] + '…'}`"
-
-
-# Rules ------------------------------------------------------------------------------------------------------
-# Each takes a Place and yields (what stands there instead, kind, what is wrong then, and perhaps where).
-
-
-def order(at):
-    if at.parent is None and isinstance(at.node, ast.Tuple):
-        for entries in itertools.permutations(at.node.elts):
-            if list(entries) != at.node.elts:
-                new = ast.copy_location(ast.Tuple([*entries], ast.Load()), at.node)
-                yield new, "order", "they are in the wrong order"
-
-
-def sums(at):
-    terms = terms_of(at.node)
-    if len(terms) < 2 or is_sum(at.parent):
-        return
-    for n, (sign, term) in enumerate(terms):
-        yield total(but(terms, n)), "term", f"the term {code(term)} is missing"
-        flipped = [(-s if m == n else s, t) for m, (s, t) in enumerate(terms)]
-        yield total(flipped), "sign", f"the term {code(term)} has the wrong sign"
-        if len(terms) > 2:
-            yield total([(sign, term)]), "only", f"only the term {code(term)} is there"
-    if len(terms) > 2:
-        flipped = [(-s if n else s, t) for n, (s, t) in enumerate(terms)]
-        yield total(flipped), "sign", f"all terms but {code(terms[0][1])} have the wrong sign"
-    if taken := [(1, term) for sign, term in terms if sign < 0]:
-        yield total(taken), "taken", f"this is {code(total(taken))}, which should be taken away"
-
-
-def products(at):
-    factors = factors_of(at.node)
-    if len(factors) < 2 or is_product(at.parent):
-        return
-    where = f", in {code(at.node)}"
-    for n, (power, factor) in enumerate(factors):
-        if ast.unparse(factor) == "1":
-            continue
-        name, others = code(factor), but(factors, n)
-        kind, lost = ("factor", "factor") if power > 0 else ("divisor", "division by")
-        yield product(others), kind, f"the {lost} {name} is missing", where
-        turned = "divides where it should multiply" if power > 0 else "multiplies where it should divide"
-        yield product([*others, (-power, factor)]), "inverse", f"{name} {turned}", where
-        yield product([*factors, (power, factor)]), "twice", f"{name} stands there twice", where
-        root = expression("(A) ** 0.5", A=factor)
-        yield product([*others, (power, root)]), "power", f"a root is taken of {name}", where
-        for m, (other_power, other) in enumerate(others):
-            terms = terms_of(other)
-            for k, (_, spared) in enumerate(terms) if other_power > 0 and len(terms) > 1 else ():
-                parts = [
-                    (s, t if j == k else product([(1, t), (power, factor)])) for j, (s, t) in enumerate(terms)
-                ]
-                what = f"{name} does not reach {code(spared)}"
-                yield product([(1, total(parts)), *but(others, m)]), "partly", what
-
-
-def matrix_products(at):
-    if not (isinstance(at.node, ast.BinOp) and isinstance(at.node.op, ast.MatMult)):
-        return
-    a, b, whole = at.node.left, at.node.right, code(at.node)
-    yield expression("B @ A", A=a, B=b), "exchanged", f"the two sides of {whole} are exchanged"
-    yield expression("(N).mT", N=at.node), "transpose", f"{whole} is transposed"
-    for summed in ("(N).sum(axis=0)", "0 * (N) + (N).sum(axis=0)"):
-        yield expression(summed, N=at.node), "batch", f"{whole} is summed over the batch"
-    for side in (a, b):
-        turned = isinstance(side, ast.Attribute) and side.attr in ("mT", "T")
-        new = side.value if turned else expression("(A).mT", A=side)
-        what = f"{code(new)} is not transposed" if turned else f"{code(side)} is transposed"
-        yield replaced(at.node, {id(side): new}), "transpose", what, f" in {whole}"
-        ones = expression("(0 * (A) + 1)", A=side)
-        yield replaced(at.node, {id(side): ones}), "weights", f"{code(side)} is left out", f" of {whole}"
-
-
-def reductions(at):
-    if not (found := reduction(at.node)):
-        return
-    array, name, keywords = found
-    where, axis, factors = f", in {code(at.node)}", keywords.get("axis"), factors_of(array)
-    if other := {"sum": "mean", "mean": "sum"}.get(name):
-        yield reduced(at.node, name=other), "sum or mean", f"a {other} stands where a {name} should", where
-    for new in ("-1", "-2", "0", "1", "(0, 1)", None):
-        if new != axis:
-            over = f"axis {new}" if new else "the whole array"
-            yield (
-                reduced(at.node, axis=new),
-                "axis",
-                f"the {name} runs over {over}, not over axis {axis}",
-                where,
-            )
-    if "keepdims" in keywords:
-        yield reduced(at.node, keepdims=None), "keepdims", "`keepdims=True` is missing", where
-    yield array, "reduction", f"the {name} is not taken", f" of {code(array)}"
-    if isinstance(array, ast.BinOp) and isinstance(array.op, ast.Pow):
-        powered = replaced(array, {id(array.left): reduced(at.node, array=array.left)})
-        yield powered, "outside", f"the power stands outside a {name}", where
-    for n, (power, factor) in enumerate(factors) if len(factors) > 1 else ():
-        inner = reduced(at.node, array=product(but(factors, n)))
-        yield (
-            product([(1, inner), (power, factor)]),
-            "outside",
-            f"{code(factor)} stands outside a {name}",
-            where,
-        )
-        both = [(1, inner), (power, reduced(at.node, array=factor))]
-        yield product(both), "apart", f"this is a product of {name}s", where
-
-
-def names(at):
-    if not is_leaf(at.node) or (own := ast.unparse(at.node)) not in at.seen:
-        return
-    for other, (axes, which) in at.seen.items():
-        if axes == at.seen[own][0] and which != at.seen[own][1]:
-            new, where = expression(other), f", in {code(at.parent)}" if at.parent is not None else ""
-            yield new, "name", f"{code(new)} stands where {code(at.node)} should", where
-
-
-def powers(at):
-    match at.node:
-        case ast.BinOp(base, ast.Pow(), ast.Constant(n)):
-            for new in (n - 1, n + 1) if n % 1 == 0 else (n - 0.5, n + 0.5, n - 1, n + 1):
-                yield (
-                    expression(f"(A) ** {new}", A=base),
-                    "power",
-                    f"{code(base)} has the power {new:g}, not {n:g}",
-                )
-        case ast.Call(ast.Attribute(_, "sqrt") | ast.Name("sqrt" | "root"), [inner, *_]):
-            yield inner, "power", "a root is missing", f", of {code(inner)}"
-
-
-def calls(at):
-    if not isinstance(at.node, ast.Call) or reduction(at.node):
-        return
-    name, given = code(at.node.func), at.node.args
-    if name == "`where`" and len(given) == 3:
-        condition, yes, no = given
-        swapped = replaced(at.node, {id(yes): copy.copy(no), id(no): copy.copy(yes)})
-        yield swapped, "condition", f"{code(condition)} is used the wrong way round"
-        for always in (yes, no):
-            yield always, "condition", f"{code(condition)} is not asked: {code(always)} everywhere"
-        return
-    for one in given:
-        yield one, "step", f"{name} is left out", f", around {code(one)}"
-    for a, b in itertools.combinations(given, 2):
-        swapped = replaced(at.node, {id(a): copy.copy(b), id(b): copy.copy(a)})
-        yield swapped, "exchanged", f"{name} is given {code(a)} and {code(b)} in the wrong order"
-    terms = terms_of(given[0]) if len(given) == 1 else []
-    for n, (sign, term) in enumerate(terms) if len(terms) > 1 else ():
-        inner = replaced(at.node, {id(given[0]): total(but(terms, n))})
-        yield total([(1, inner), (sign, term)]), "outside", f"{code(term)} stands outside {name}"
-
-
-def numbers(at):
-    match at.node:
-        case ast.UnaryOp(ast.USub(), ast.Attribute(_, "inf") | ast.Name("inf")):
-            for new in ("-1e9", "0.0"):
-                yield expression(new), "number", f"{new} stands where -∞ should"
-        case ast.Constant(int() | float() as n) if not isinstance(n, bool) and n == n // 1:
-            for new in (n + 1, n - 1):
-                yield expression(f"({new})"), "number", f"{new:g} stands where {n:g} should", f"{within(at)}"
-        case ast.Name(name) if len(name) == 1 and name.isupper():
-            yield expression(f"({name} - 1)"), "number", f"{name} - 1 stands where {name} should", within(at)
-        case ast.Subscript(ast.Attribute(_, "shape")):
-            for size in at.sizes:
-                yield expression(size), "size", f"{size} stands where {code(at.node)} should", within(at)
-
-
-def insertions(at):
-    whole = code(at.node)
-    if is_leaf(at.node) and at.seen.get(ast.unparse(at.node), (0, 0))[0] > 1:
-        new = expression("(A - A.mean(axis=-1, keepdims=True))", A=at.node)
-        yield new, "centred", f"the mean is taken away from {whole}"
-    divides = isinstance(at.parent, ast.BinOp) and isinstance(at.parent.op, ast.Div)
-    if divides and at.parent.right is at.node and not isinstance(at.node, ast.Constant):
-        for small in ("1e-8", "1e-6", "1e-5"):
-            yield expression(f"(A + {small})", A=at.node), "guard", f"{small} is added to {whole}"
-    is_term = is_sum(at.parent) and not is_sum(at.node)
-    if isinstance(at.node, ast.Tuple) or not (at.parent is None or is_term or reduction(at.parent)):
-        return
-    sizes = [form.format(size) for size in at.sizes for form in ("{}", "{} ** 0.5")]
-    arrays = {which: name for name, (_, which) in reversed(at.seen.items())}  # each by its first name
-    for factor in ["2", *reversed(arrays.values()), *sizes]:
-        for sign, thing in ("*", "factor"), ("/", "division by"):
-            new = expression(f"(A) {sign} {factor}", A=at.node)
-            yield new, "too many", f"the {thing} {code(expression(factor))} is too many", f", at {whole}"
-    if at.parent is None:
-        yield expression("-(A)", A=at.node), "negative", f"{whole} has the wrong sign"
-        yield expression("(A) ** 0.5", A=at.node), "power", f"a root is taken of {whole}"
-        yield expression("(A) ** 2", A=at.node), "power", f"{whole} is squared"
-
-
-def within(at):
-    return f", in {code(at.parent)}" if at.parent is not None else ""
-
-
-RULES = (order, sums, products, matrix_products, reductions, names, powers, calls, numbers, insertions)
-
-
 # Several places ---------------------------------------------------------------------------------------------
 
 
@@ -614,3 +200,97 @@ def moves(single):
             what = f"the factor `{name}` belongs to {here}, not to {elsewhere}"
             moved = dict(kind="moved", what=what, where="", cost=KINDS["moved"][0])
             yield replace(gone, changes=gone.changes + there.changes, **moved)
+
+
+# Operations -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A backward after an edit. same: it gives the right gradients wherever it was tried."""
+
+    place: str
+    backward: Callable
+    same: bool
+
+
+def wrong_backwards(op, seed=0):
+    """What single edits make of op.backward: a list of Mutant, on all kinds of inputs that op draws.
+
+    The private functions that it calls are edited too; and what a private backward calls, which is there for
+    no other reason. Left out are edits of lines that this operation does not reach, those that raise or give
+    other shapes, and all but the first of those that give the same numbers. What is left and `same` is right
+    for a reason, an identity that somebody should be able to name.
+    """
+    rng, trials, edits = np.random.default_rng(seed), [], {}
+    for inputs, options in op.draws(rng):
+        y, cache = op.forward(**inputs, **options)
+        dy = np.asarray(rng.standard_normal(np.shape(y)))[()]
+        trials.append((dy, cache, _numbers(op.backward(dy, cache))))
+        for name, program, arguments, backward in _programs(op, dy, cache):
+            for edit in program.edits(arguments):
+                edits.setdefault((name + edit.place, edit.source), (edit, program, backward))
+    found = {}
+    for (place, _), (edit, program, whole) in edits.items():
+        backward, marks = whole(program.function(edit)), []
+        for dy, cache, right in trials:
+            marks.append(_mark(backward, dy, cache, right))
+            if marks[-1] is None:
+                break
+        same = set(marks) == {"right"}
+        if marks[-1] is not None and not (same and _unreached(program, whole, edit, trials)):
+            mutant = Mutant(place, np.errstate(all="ignore")(backward), same)  # roots of negative numbers
+            found.setdefault(place if same else tuple(marks), mutant)
+    return list(found.values())
+
+
+def _programs(op, dy, cache):
+    """(name, Program, arguments, function from the edited to the whole backward) of all that is edited."""
+    outputs = [f"d{name}" for name in op.inputs]
+    yield "", Program(op.backward, outputs=outputs), (dy, cache), lambda edited: edited
+    scope = op.backward.__globals__
+    called = {
+        n.func.id
+        for n in ast.walk(Program(op.backward).tree)
+        if isinstance(n, ast.Call) and hasattr(n.func, "id")
+    }
+    for name in sorted(called & scope.keys()):
+        private = name.startswith("_") or op.backward.__name__.startswith("_")
+        if private and inspect.isfunction(scope[name]) and not inspect.isgeneratorfunction(scope[name]):
+            calls = []
+
+            def spy(*arguments, f=scope[name], calls=calls):
+                calls.append(arguments)
+                return f(*arguments)
+
+            def whole(edited, name=name):
+                return Program(op.backward, {name: edited}).function()
+
+            whole(spy)(dy, cache)
+            for arguments in calls[:1]:
+                yield f"{name}: ", Program(scope[name]), arguments, whole
+
+
+def _numbers(gradients):
+    return [np.asarray(leaf, dtype=float) for leaf in optree.tree_leaves(gradients)]
+
+
+def _mark(backward, dy, cache, right):
+    """What a backward gives: "right", its digits, or None if it raises or the shapes are others."""
+    try:
+        got = _numbers(np.errstate(all="ignore")(backward)(dy, cache))
+    except Exception:  # whatever an edit makes of a program; this is asked of nothing else
+        return None
+    if [g.shape for g in got] != [r.shape for r in right]:
+        return None
+    scales = [np.abs(r).max(initial=0) or 1.0 for r in right]
+    if all(np.abs(g - r).max(initial=0) <= 1e-11 * s for g, r, s in zip(got, right, scales)):
+        return "right"
+    return tuple((g / s).round(8).tobytes() for g, s in zip(got, scales))
+
+
+def _unreached(program, whole, edit, trials):
+    """Whether what an edit changes is never computed: an error in its place is not felt."""
+    alarm = replace(edit, changes=tuple((old, expression("(1 / 0)")) for old, _ in edit.changes))
+    backward = whole(program.function(alarm))
+    return all(_mark(backward, dy, cache, right) == "right" for dy, cache, right in trials)

@@ -9,10 +9,11 @@ import pytest
 from handgrad import check
 from handgrad.course import ledger
 from handgrad.course.evidence import displayed
+from handgrad.mutants import Mutant
 from handgrad.ops.table import OPS
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-ENTRY = ledger.Entry("softmax", 6, 0.25, 2.8e-11, 3.3e-35, 0.0, 16)
+ENTRY = ledger.Entry("softmax", 6, 0.25, 2.8e-11, 3.3e-35, 0.0, 76, 75, {"In `x`: 1 is added.": "it is 0"})
 
 
 def zeros(op):
@@ -25,7 +26,7 @@ def test_an_entry_says_what_the_witnesses_say():
     assert entry.float64 == check.differences(op, np.random.default_rng(ledger.SEED)) > 0
     assert entry.digits50 == check.differences(op, np.random.default_rng(ledger.SEED), digits=50) < 1e-28
     assert entry.autograd == check.autograd(op, np.random.default_rng(ledger.SEED)) < 1e-12
-    assert entry.refuted >= 12
+    assert entry.mutants > 60 and entry.float64_refuted == entry.mutants and entry.same == {}
     assert entry.seconds > 0
 
 
@@ -35,35 +36,38 @@ def test_a_wrong_gradient_stops_the_ledger(monkeypatch):
         ledger.entry("softmax")
 
 
-@pytest.mark.parametrize("witness", ["differences", "autograd"])
+@pytest.mark.parametrize("witness", ["Proof", "Differences", "Autograd"])
 def test_a_witness_that_accepts_a_wrong_gradient_stops_the_ledger(monkeypatch, witness):
-    def accepts(op, rng):
-        return 0.0
-
-    accepts.__name__ = witness
+    accepts = type(witness, (), {"__init__": lambda self, *_, **__: None, "__call__": lambda self, _: 0.0})
     monkeypatch.setattr(check, witness, accepts)
-    with pytest.raises(AssertionError, match=f"softmax, zeros: {witness} accepts it"):
-        ledger.refuted("softmax")
+    said = "differences accept it" if witness == "Differences" else f"{witness} accepts it"
+    with pytest.raises(AssertionError, match=f"softmax: {said}. In `ds`: "):
+        ledger.entry("softmax")
 
 
-def test_an_error_of_another_kind_is_no_refutation(monkeypatch):
-    def breaks(op, rng):
+def test_an_error_of_the_witness_is_no_refutation():
+    def breaks(backward):
+        backward(0, {})
         raise TypeError("no witness, only a mistake")
 
-    monkeypatch.setattr(check, "differences", breaks)
-    with pytest.raises(TypeError):
-        ledger.refuted("softmax")
+    mutant = Mutant("here", lambda dy, cache: dy, same=False)
+    with pytest.raises(TypeError, match="only a mistake"):
+        ledger.rejects(breaks, mutant)
+    raises = Mutant("here", lambda dy, cache: dy / 0, same=False)
+    assert ledger.rejects(breaks, raises)
 
 
-def test_the_same_gradient_is_not_counted_as_wrong():
-    assert not ledger.differs(OPS["softmax"], OPS["softmax"])
-    assert ledger.differs(OPS["softmax"], zeros(OPS["softmax"]))
+def test_the_right_gradient_is_not_refuted():
+    op = OPS["softmax"]
+    assert not ledger.rejects(check.Proof(op), Mutant("", op.backward, same=True))
+    assert ledger.rejects(check.Proof(op), Mutant("", zeros(op).backward, same=False))
 
 
 def test_the_table_has_a_row_for_each_entry():
     rows = ledger.table([ENTRY]).splitlines()
-    assert len(rows) == 3
-    assert rows[2] == r"| `softmax` | 6 | 0.2 | $3\cdot10^{-11}$ | $3\cdot10^{-35}$ | 0 | 16 |"
+    assert len(rows) == 4
+    assert rows[2] == r"| `softmax` | 6 | 0.2 | $3\cdot10^{-11}$ | $3\cdot10^{-35}$ | 0 | 76 | 1 |"
+    assert rows[3] == "| all | 6 | 0.2 |  |  |  | 76 | 1 |"
     assert len({row.count("|") for row in rows}) == 1
 
 

@@ -6,9 +6,11 @@ import inspect
 import numpy as np
 import pytest
 
-from handgrad.mutants import KINDS, RULES, Program, code, expression, mutants, replaced
-from handgrad.ops import softmax, softmax_backward
+from handgrad.mutants import Program, wrong_backwards
+from handgrad.ops import softmax_backward
 from handgrad.ops.normalization import layer_norm, layer_norm_backward
+from handgrad.ops.table import NUMERIC_SIZES, OPS
+from handgrad.slips import KINDS, RULES, code, expression, replaced
 
 
 def centre(x, w, mask):
@@ -146,9 +148,10 @@ def test_the_mutants_of_a_shipped_backward():
     x_hat, r = cache["x_hat"], cache["inverse_std"]
     printed = gamma * r * (dy - dy.mean(-1, keepdims=True) - x_hat * (dy * x_hat).mean(-1, keepdims=True))
     found = []
-    for edit, backward in mutants(layer_norm_backward, (dy, cache), ("dx", "dgamma", "dbeta")):
+    program = Program(layer_norm_backward, outputs=("dx", "dgamma", "dbeta"))
+    for edit in program.edits((dy, cache)):
         try:
-            dx = backward(dy, cache)[0]
+            dx = program.function(edit)(dy, cache)[0]
         except Exception:
             continue  # an edit need not run
         if np.shape(dx) == printed.shape and np.allclose(dx, printed, rtol=1e-12, atol=0):
@@ -156,18 +159,31 @@ def test_the_mutants_of_a_shipped_backward():
     assert any(edit.kind == "moved" for edit in found)
 
 
-def test_most_mutants_run():
-    s, da = RNG.normal(size=(3, 4)), RNG.normal(size=(3, 4))
-    _, cache = softmax(s)
-    ran = 0
-    every = list(mutants(softmax_backward, (da, cache)))
-    for _, backward in every:
-        try:
-            backward(da, cache)
-            ran += 1
-        except Exception:
-            pass
-    assert len(every) > 50 and ran > 0.6 * len(every)
+def test_the_wrong_backwards_of_an_operation_differ_from_the_right_one_and_from_each_other():
+    op = OPS["softmax"]
+    found = wrong_backwards(op)
+    assert len(found) > 50 and [m.place for m in found] == [m.place for m in wrong_backwards(op)]
+    inputs, options = op.draw(NUMERIC_SIZES, np.random.default_rng(3))
+    a, cache = op.forward(**inputs, **options)
+    da = RNG.normal(size=a.shape)
+    right = softmax_backward(da, cache)
+    wrong = [m.backward(da, cache) for m in found if not m.same]
+    differ = [np.shape(g) != right.shape or np.abs(g - right).max() > 1e-11 for g in wrong]
+    assert sum(differ) >= 0.9 * len(wrong)  # some differ from it on other kinds of input only
+
+
+def test_private_functions_are_edited_and_lines_that_are_not_reached_are_not():
+    places = {m.place for m in wrong_backwards(OPS["rotary"])}
+    assert any(place.startswith("_turn: ") for place in places)
+    rotary = {m.place for m in wrong_backwards(OPS["rotary_attention"])}
+    plain = {m.place for m in wrong_backwards(OPS["self_attention"])}
+    turned = {place for place in rotary if "`rotary_backward` is left out" in place}
+    assert turned and not turned & plain
+
+
+def test_what_changes_nothing_is_kept_apart():
+    same = {m.place for m in wrong_backwards(OPS["silu"]) if m.same}
+    assert same == {"Everywhere: `sigma` and `x` are exchanged."}
 
 
 def test_what_is_no_function_is_refused():

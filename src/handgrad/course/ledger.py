@@ -1,8 +1,8 @@
 """The gradient ledger: what each witness says about each operation, found at the moment of asking.
 
-`entry` sets the witnesses on one operation, and its wrong gradients on the witnesses; `ledger` does so for
-all of `handgrad.ops.table.OPS`; `page` writes the result as MyST Markdown. Nothing is stored: the numbers in
-the book are those of the build that made its pages.
+`entry` sets the witnesses on one operation, and the wrong backwards that edits make of it on the witnesses;
+`ledger` does so for all of `handgrad.ops.table.OPS`; `page` writes the result as MyST Markdown. Nothing is
+stored: the numbers in the book are those of the build that made its pages.
 """
 
 import inspect
@@ -12,13 +12,104 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import optree
 
 from .. import check
-from ..ops.table import NUMERIC_SIZES, OPS
-from ..wrong import wrong_gradients
+from ..mutants import wrong_backwards
+from ..ops.table import OPS
 
 SEED = 0
+
+IDENTITIES = {
+    "what stands between is linear: a factor may be multiplied before it or after it": [
+        "In `dE`: the factor `scale` belongs to `scale * rows`, not to `reshape(dy, (-1, dy.shape[-1]))`.",
+        "In `dE`: the factor `scale` belongs to `scale * rows`, not to `scatter_add(index, scale * "
+        "rows, V)`.",
+        "In `dx`: the factor `x` belongs to `x * density`, not to "
+        "`namespace(x).exp(-x * x / 2) / root(2 * pi(x), x)`.",
+        "In `density`: the factor `x` belongs to `-x * x / 2`, not to `x`.",
+        "In `dx`: the factor `x` belongs to `x * (1 - s) * two_du`, not to `root(2 / pi(x), x)`.",
+        "In `dx`: the factor `x` belongs to `x * (1 - s) * two_du`, not to "
+        "`2 * a + 6 * a * 44715 / 1000000 * (x * x)`.",
+        "In `dg`: the factor `u` belongs to `dproduct * u`, not to `act_backward(dproduct * u, active)`.",
+        "In `dg`: the factor `dproduct` belongs to `dproduct * u`, not to `act_backward(dproduct * "
+        "u, active)`.",
+        "In `dz`: the factor `dloss` belongs to `dloss * (p - q) / m`, not to "
+        "`where(counted[..., None], dz, 0)`.",
+        "In `through_variance`: the factor `x_hat` belongs to `x_hat * mean(dx_hat * x_hat)`, not to "
+        "`through_variance`.",
+        "In `through_rms`: the factor `x_hat` belongs to `x_hat * mean(dx_hat * x_hat)`, not to "
+        "`through_rms`.",
+        "In `dx`: the factor `inverse_std` belongs to "
+        "`inverse_std * (dx_hat - through_mean - through_variance)`, not to `gamma * dy`.",
+        "In `dx`: the factor `inverse_std` belongs to "
+        "`inverse_std * (dx_hat - through_mean - through_variance)`, not to `dx`.",
+        "In `dx`: the factor `inverse_rms` belongs to `inverse_rms * (dx_hat - through_rms)`, not to "
+        "`gamma * dy`.",
+        "In `dx`: the factor `inverse_rms` belongs to `inverse_rms * (dx_hat - through_rms)`, not to `dx`.",
+        "In `dq`: the factor `scale` belongs to `scale * (ds @ k)`, not to `dq`.",
+        "In `dk`: the factor `scale` belongs to `scale * (ds.mT @ q)`, not to `dk`.",
+        "In `dq`: the factor `scale` belongs to `scale * dq`, not to `ds @ k[..., j, :]`.",
+        "In `dk`: the factor `scale` belongs to `scale * dk`, not to `ds.mT @ q[..., i, :]`.",
+    ],
+    "factors may change places, and so may terms": [
+        "Everywhere: `Phi` and `x` are exchanged.",
+        "Everywhere: `density` and `x` are exchanged.",
+        "In all of `dx`: `density` and `x` are exchanged.",
+        "Everywhere: `s` and `x` are exchanged.",
+        "Everywhere: `two_du` and `x` are exchanged.",
+        "In all of `dx`: `two_du` and `x` are exchanged.",
+        "Everywhere: `sigma` and `x` are exchanged.",
+        "In all of `(dx_up, dW_up, _)`: `a` and `dproduct` are exchanged.",
+        "In all of `dg`: `dproduct` and `u` are exchanged.",
+        "Everywhere: `dx_gate` and `dx_up` are exchanged.",
+        "In all of `dx`: `dx_gate` and `dx_up` are exchanged.",
+        "Everywhere: `through_mean` and `through_variance` are exchanged.",
+        "In all of `dx`: `through_mean` and `through_variance` are exchanged.",
+        "In all of `dgamma`: `dy` and `x_hat` are exchanged.",
+        "In all of `D`: `dy` and `y` are exchanged.",
+        "Everywhere: `dmemory` and `dx` are exchanged.",
+        "In all of `dx`: `dmemory` and `dx` are exchanged.",
+    ],
+    "x is the memory too, and its two gradients are added": [
+        "multi_head_backward: In `the results`: they are in the wrong order.",
+        "multi_head_backward: Everywhere: `dmemory_v` and `dx` are exchanged.",
+    ],
+    "its mean over the features is 0 already": [
+        "In `x_hat`: the mean is taken away from `x_hat`.",
+        "In `through_variance`: the mean is taken away from `x_hat`.",
+        "In `dgamma`: the mean is taken away from `x_hat`.",
+        "In `dx`: the mean is taken away from `through_variance`.",
+        "In `dx`: the mean is taken away from `dx`.",
+        "In `dz`: the mean is taken away from `dz`.",
+        "In `dq`: the mean is taken away from `ds`.",
+        "In `dk`: the mean is taken away from `ds`.",
+        "In `dP`: the mean is taken away from `unused`.",
+    ],
+    "the features of x̂ sum to 0, so a shift of the other factor is not felt": [
+        "In `through_variance`: the mean is taken away from `dx_hat`.",
+    ],
+    "the weights of a row sum to 1, so a shift of dA is taken away again": [
+        "In `ds`: the mean is taken away from `da`.",
+    ],
+    "there is no dropout here": [
+        "In `da`: `dropout_backward` is left out, around `dy @ v.mT`.",
+        "In `dh`: `dropout_backward` is left out, around `da`.",
+    ],
+    "here each head of keys serves one head of queries": [
+        "In `dv`: `repeat_heads_backward` is left out, around `dv`.",
+        "In `dk`: `repeat_heads_backward` is left out, around `dk`.",
+        "Everywhere: `repeat_heads_backward` is left out.",
+        "multi_head_backward: In `dv`: `repeat_heads_backward` is left out, around `dv`.",
+        "multi_head_backward: In `dk`: `repeat_heads_backward` is left out, around `dk`.",
+        "multi_head_backward: Everywhere: `repeat_heads_backward` is left out.",
+    ],
+    "rows_dy is dy, its tokens in one axis": [
+        "In `dx`: `dy` stands where `rows_dy` should, in `rows_dy @ W.T`.",
+        "In `db`: the sum runs over axis -2, not over axis 0, in `sum(rows_dy, axis=0)`.",
+    ],
+}
+"""Why an edit changes nothing: each identity with the edits that it explains, and no edit without one."""
+WHY = {place: identity for identity, places in IDENTITIES.items() for place in places}
 
 
 @dataclass(frozen=True)
@@ -31,60 +122,55 @@ class Entry:
     float64: float  # against central differences in float64
     digits50: float  # against central differences with 50 digits
     autograd: float  # against torch.autograd, float64
-    refuted: int  # wrong gradients that both float64 and autograd refuted
+    mutants: int  # wrong backwards; the proof and autograd refuted each of them
+    float64_refuted: int  # of them, by differences in float64; 50 digits refuted the others
+    same: dict  # edits that change nothing, with the identity that is the reason
 
 
 def entry(name):
-    """Run the witnesses on the operation of that name. Raises AssertionError if one of them objects."""
+    """Run the witnesses on the operation of that name, and its wrong backwards on the witnesses.
+
+    Raises AssertionError if a witness objects to the right backward or accepts a wrong one, or if an edit
+    changes nothing and no identity says why.
+    """
     op = OPS[name]
     begin = time.perf_counter()
-    proved = check.prove(op)
+    proof = check.Proof(op)
+    proved = proof(op.backward)
     seconds = time.perf_counter() - begin
-    return Entry(
-        name,
-        proved,
-        seconds,
-        check.differences(op, np.random.default_rng(SEED)),
-        check.differences(op, np.random.default_rng(SEED), digits=50),
-        check.autograd(op, np.random.default_rng(SEED)),
-        refuted(name),
-    )
+    float64, digits50 = (check.Differences(op, np.random.default_rng(SEED), digits=d) for d in (15, 50))
+    autograd = check.Autograd(op, np.random.default_rng(SEED))
+    errors = [witness(op.backward) for witness in (float64, digits50, autograd)]
+    made = wrong_backwards(op)
+    wrong, same = ([mutant for mutant in made if mutant.same is kind] for kind in (False, True))
+    for mutant in wrong:
+        for witness in (proof, autograd):
+            assert rejects(witness, mutant), f"{name}: {type(witness).__name__} accepts it. {mutant.place}"
+    missed = [mutant for mutant in wrong if not rejects(float64, mutant)]
+    for mutant in missed:
+        assert rejects(digits50, mutant), f"{name}: differences accept it. {mutant.place}"
+    for mutant in same:
+        assert mutant.place in WHY, f"{name}: this changes nothing, and nobody says why. {mutant.place}"
+        proof(mutant.backward)
+    reasons = {mutant.place: WHY[mutant.place] for mutant in same}
+    return Entry(name, proved, seconds, *errors, len(wrong), len(wrong) - len(missed), reasons)
 
 
-def refuted(name):
-    """How many wrong gradients of an operation there are; AssertionError if a numeric witness accepts one."""
-    count = 0
-    for what, op in wrong_gradients(name).items():
-        if differs(OPS[name], op):
-            for witness in (check.differences, check.autograd):
-                assert rejects(witness, op), f"{name}, {what}: {witness.__name__} accepts it"
-            count += 1
-    return count
+def rejects(witness, mutant):
+    """Whether a witness objects to a wrong backward, or that raises. An error of the witness is passed on."""
 
+    def backward(dy, cache):
+        try:
+            return mutant.backward(dy, cache)
+        except Exception as error:
+            raise AssertionError(f"it raises {type(error).__name__}") from error
 
-def rejects(witness, op):
-    """Whether a witness objects to an operation. Any other error than its objection is passed on."""
     try:
-        witness(op, np.random.default_rng(SEED))
+        with np.errstate(all="ignore"):
+            witness(backward)
     except AssertionError:
         return True
     return False
-
-
-def differs(op, other):
-    """Whether the gradients of two operations with the same forward differ on random inputs.
-
-    They need not: the true gradient of the keys' bias is 0, and twice that is no wrong gradient.
-    """
-    rng = np.random.default_rng(SEED)
-    inputs, options = op.draw(NUMERIC_SIZES, rng)
-    y, cache = op.forward(**inputs, **options)
-    dy = np.asarray(rng.standard_normal(np.shape(y)))[()]  # a scalar has a shape too
-    right, wrong = (
-        np.concatenate([np.ravel(g) for g in optree.tree_leaves(f(dy, cache))])
-        for f in (op.backward, other.backward)
-    )
-    return bool(np.abs(right - wrong).max() > 1e-9 * np.abs(right).max())
 
 
 def ledger():
@@ -119,15 +205,27 @@ def file(function):
 
 
 def table(entries):
-    """The entries as a Markdown table."""
-    head = ["Operation", "Proof", "Seconds", "float64", "50 digits", "autograd", "Refuted"]
+    """The entries as a Markdown table, with the sums in the last line."""
+    head = ["Operation", "Proof", "Seconds", "float64", "50 digits", "autograd", "Mutants", "Same"]
     rows = [
         [f"`{e.name}`", f"{e.proved}", f"{e.seconds:.1f}"]
-        + [power(e.float64), power(e.digits50), power(e.autograd), f"{e.refuted}"]
+        + [power(e.float64), power(e.digits50), power(e.autograd), f"{e.mutants}", f"{len(e.same)}"]
         for e in entries
     ]
+    sums = [sum(column) for column in zip(*((e.proved, e.seconds, e.mutants, len(e.same)) for e in entries))]
+    rows.append(["all", f"{sums[0]}", f"{sums[1]:.1f}", "", "", "", f"{sums[2]}", f"{sums[3]}"])
     align = [":--"] + ["--:"] * (len(head) - 1)
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, align, *rows])
+
+
+def score(entries):
+    """What the witnesses make of the wrong backwards, in a sentence."""
+    wrong, found = (sum(column) for column in zip(*((e.mutants, e.float64_refuted) for e in entries)))
+    return (
+        f"Of {wrong} wrong backwards, the proof and `torch.autograd` refute every one. Central differences "
+        f"refute {found} in float64; the other {wrong - found} change a constant by less than they can see, "
+        "and are refuted with 50 digits."
+    )
 
 
 # The d of a gradient, which OPS writes as a plain letter: before an array, or before x, y or L.
@@ -145,9 +243,12 @@ def page(entries, folder):
 
     entries: from `ledger`; folder: of the chapter notebooks, to link those that exist.
     """
-    parts = [table(entries)]
+    parts = [table(entries), score(entries)]
     for e in entries:
         op = OPS[e.name]
         facts = [section(op.source), f"`{file(op.forward)}`", chapter(op.chapter, folder)]
         parts += [f"**`{e.name}`**", f"$$\n{formula(op)}\n$$", " · ".join(facts)]
+        if e.same:
+            lines = "\n".join(f"- {place} Reason: {reason}." for place, reason in e.same.items())
+            parts.append(f":::{{dropdown}} Edits that change nothing ({len(e.same)})\n{lines}\n:::")
     return "\n\n".join(parts)

@@ -467,7 +467,7 @@ OPS = {
         inputs=dict(
             x="B T D", memory="B S D", params=dict(W_Q="D H*G*K", W_K="D H*K", W_V="D H*K", W_O="H*G*K D")
         ),
-        sizes=dict(B=2, T=2, S=2, D=2, H=1, G=2, K=1),
+        sizes=dict(B=2, T=2, S=2, D=1, H=2, G=2, K=1),
         formula=r"d\mathbf{K}=\sum_{g} d\mathbf{K}_{g},\; d\mathbf{V}=\sum_g d\mathbf{V}_g",
         source="Ainslie et al. (2023), 2.2",
         chapter="10",
@@ -481,7 +481,7 @@ OPS = {
             x="B T D",
             params=dict(W_Q="D H*G*K", W_K="D H*K", W_V="D H*K", W_O="H*G*K D", b_Q="H*G*K"),
         ),
-        sizes=dict(B=2, T=2, D=2, H=1, G=1, K=2),
+        sizes=dict(B=2, T=2, D=1, H=2, G=1, K=2),
         formula=r"d\mathbf{q}_t=\mathbf{R}_t^\top\, d\tilde{\mathbf{q}}_t,\; "
         r"d\mathbf{k}_t=\mathbf{R}_t^\top\textstyle\sum_g d\tilde{\mathbf{k}}_{gt}",
         source="Su et al. (2021), 3.2.2; Ainslie et al. (2023), 2.2",

@@ -12,7 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ...mutants import KINDS, Program
+from ...mutants import Program
+from ...slips import KINDS
 from .attempt import Failure, attempt
 
 TRIALS = 2500  # wrong answers that are tried where one edit is not enough: about two seconds
