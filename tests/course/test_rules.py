@@ -202,6 +202,10 @@ def rule_imports_where_used(notebook):
     return wrong
 
 
+# The modules whose functions return a figure: the shared one, and those of one chapter.
+DRAWS = re.compile(r"handgrad\.(course\.figures|chapters\.\w+\.(figures|races))\.")
+
+
 def rule_pictures_have_text(notebook):
     """A cell that shows a figure says what it shows, to those who cannot see it."""
     wrong = []
@@ -209,7 +213,7 @@ def rule_pictures_have_text(notebook):
         last = tree.body[-1].value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         name = origin(last.func, names) or "" if isinstance(last, ast.Call) else ""
         alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
-        if name.startswith("handgrad.course.figures.") and len(alt.split()) < 4:
+        if DRAWS.match(name) and len(alt.split()) < 4:
             wrong.append(
                 f"{cell.id}: shows a figure; its metadata mystnb.image.alt must describe it, got {alt!r}"
             )
@@ -392,6 +396,21 @@ BAD = [
     (
         rule_pictures_have_text,
         changed(cell=2, metadata=nbformat.from_dict({"mystnb": {"image": {"alt": "plot"}}})),
+    ),
+    *(
+        (
+            rule_pictures_have_text,
+            changed(
+                f"from {room} import {module} as drawn\ndrawn.squares(x)",
+                cell=2,
+                metadata=nbformat.from_dict({}),
+            ),
+        )
+        for room, module in [
+            ("handgrad.course", "figures"),
+            ("handgrad.chapters.squares", "figures"),
+            ("handgrad.chapters.squares", "races"),
+        ]
     ),
     (
         rule_pictures_have_text,
