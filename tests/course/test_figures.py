@@ -207,6 +207,7 @@ def test_heat_map_draws_the_values_and_names_rows_and_columns():
     assert image.norm(0) == 0 and image.norm(0.25) == 0.25 and image.norm(1) == 1
     assert tuple(label.get_text() for label in ax.get_xticklabels()) == COLUMNS
     assert tuple(label.get_text() for label in ax.get_yticklabels()) == ROWS
+    assert text(fig, "one").get_fontsize() == ax.get_yticklabels()[0].get_fontsize() + 1
     assert (ax.get_title(loc="left"), ax.get_xlabel(), ax.get_ylabel()) == ("one", "read", "written")
     assert inside(fig)
 
@@ -250,6 +251,8 @@ def test_heat_map_refuses(values, message):
 
 
 def test_heat_maps_refuses():
+    with pytest.raises(ValueError, match=r"limits: expected a lower and a higher number, got \(1, 1\)"):
+        heat_maps({"a": (WEIGHTS, ROWS, COLUMNS)}, "weight", limits=(1, 1))
     with pytest.raises(ValueError, match="maps: expected at least one"):
         heat_maps({}, "weight")
     with pytest.raises(ValueError, match="side_by_side: expected a divisor of 1, .* got 2"):
@@ -321,7 +324,12 @@ def test_each_arrow_leads_from_its_box_to_its_box():
         (NODES, [("x", "z", "", "", "")], r"edges: expected names of nodes, .* got 'z'"),
         (NODES, [("y", "x", "", "", "")], "edges: expected edges to the right, got one from 'y' to 'x'"),
         (NODES, [("x", "x", "", "", "")], "edges: expected edges to the right, got one from 'x' to 'x'"),
-        (NODES | {"w": (0, 0)}, EDGES, "nodes: expected a place of its own"),
+        (NODES | {"w": (0, 0)}, EDGES, "nodes: expected room inside the figure for each, got none for 'w'"),
+        (
+            {"x" * 40: (0, 0), "y": (1, 0)},
+            [],
+            "nodes: expected room inside the figure for each, got none for 'xx",
+        ),
         (
             NODES,
             [("x", "y", "a value with far too long a name " * 3, "", "")],

@@ -275,12 +275,15 @@ def heat_map(ax, values, rows, columns, *, limits=(0, 1), power=1, title="", acr
     limit to this power; below 1 shows small ones. across, down: what the columns and the rows are. size: of
     the names, in points. Names of columns longer than two letters in a line are turned upright.
 
-    Raises ValueError if values is not of shape (R, C), or if one is outside the limits or not a number.
+    Raises ValueError if values is not of shape (R, C), if the limits are not in order, or if a value is
+    outside them or not a number.
     """
     values, shape = np.asarray(values, dtype=float), (len(rows), len(columns))
     if values.shape != shape or not values.size:
         raise ValueError(f"values: expected shape {shape}, as many as rows and columns, got {values.shape}")
     low, high = limits
+    if not low < high:
+        raise ValueError(f"limits: expected a lower and a higher number, got {limits}")
     slack = 1e-9 * (high - low)
     if not ((values >= low - slack) & (values <= high + slack)).all():
         raise ValueError(
@@ -291,7 +294,8 @@ def heat_map(ax, values, rows, columns, *, limits=(0, 1), power=1, title="", acr
     ax.set_xticks(range(shape[1]), columns, rotation=90 if long else 0, fontsize=size)
     ax.set_yticks(range(shape[0]), rows, fontsize=size)
     ax.tick_params(length=0)
-    ax.set(title=title, xlabel=across, ylabel=down)
+    ax.set(xlabel=across, ylabel=down)
+    ax.set_title(title, fontsize=size + 1)
     return image
 
 
@@ -319,7 +323,6 @@ def heat_maps(maps, label, *, side_by_side=None, height=None, **look):
     for ax, (title, drawn) in zip(axes.flat, maps.items(), strict=True):
         image = heat_map(ax, *drawn, title=title, **look)
         first, last = ax in axes[:, 0], ax in axes[-1]
-        ax.title.set_fontsize(look.get("size", 9) + 1)
         if same_rows and not first:
             ax.tick_params(labelleft=False)
         if same_columns and not last:
@@ -346,8 +349,8 @@ def backward_graph(nodes, edges, height=3.4):
     the other side, beside the dashed one. An empty text is left out; without a gradient there is no dashed
     line. height: inches.
 
-    Raises ValueError if an edge names no node or leads to the left, if two nodes have one place, or if no
-    place is left for a text beside the others and the lines, inside the figure.
+    Raises ValueError if an edge names no node or leads to the left, if nodes overlap or leave the figure, or
+    if no place is left for a text beside the others and the lines, inside the figure.
     """
     for start, end, *_ in edges:
         for name in (start, end):
@@ -355,8 +358,6 @@ def backward_graph(nodes, edges, height=3.4):
                 raise ValueError(f"edges: expected names of nodes, {list(nodes)}, got {name!r}")
         if start == end or nodes[start][0] > nodes[end][0]:
             raise ValueError(f"edges: expected edges to the right, got one from {start!r} to {end!r}")
-    if len(set(nodes.values())) < len(nodes):
-        raise ValueError(f"nodes: expected a place of its own for each, got {nodes}")
 
     fig, ax = subplots(size=(WIDTH, height))
     fig.set_layout_engine("none")
@@ -371,7 +372,13 @@ def backward_graph(nodes, edges, height=3.4):
     look = dict(ha="center", va="center", fontsize=LABEL + 1, zorder=3)
     look["bbox"] = dict(boxstyle="round,pad=0.4", fc="white", ec=COLOUR["grey"])
     boxes = {name: ax.text(*place, name, **look) for name, place in zip(nodes, places, strict=True)}
-    taken = [box.get_window_extent() for box in (*boxes.values(), *legend.get_texts())]
+    fig.draw_without_rendering()  # places the legend, and the frames around the nodes
+    taken = [legend.get_window_extent()]
+    for name, box in boxes.items():
+        extent = box.get_bbox_patch().get_window_extent()
+        if extent.count_overlaps(taken) or not _within(ax, extent):
+            raise ValueError(f"nodes: expected room inside the figure for each, got none for {name!r}")
+        taken.append(extent)
     lines, labels = [], []
     for start, end, value, shape, gradient in edges:
         tail, head = (np.array(boxes[name].get_position()) for name in (start, end))
@@ -405,11 +412,14 @@ def _beside(ax, words, colour, tail, head, out, lines, taken):
     for stop in STOPS:
         text.set_position(tail + stop * (head - tail) + out * (BESIDE + 4))
         extent = text.get_window_extent()
-        inside = ax.bbox.containsx(extent.x0) and ax.bbox.containsx(extent.x1)
-        inside = inside and ax.bbox.containsy(extent.y0) and ax.bbox.containsy(extent.y1)
-        if inside and not extent.count_overlaps(taken) and not any(x.intersects_bbox(extent) for x in lines):
+        crossed = extent.count_overlaps(taken) or any(line.intersects_bbox(extent) for line in lines)
+        if _within(ax, extent) and not crossed:
             return extent
     raise ValueError(f"edges: expected room beside each edge, got none for {words!r}; shorten or move it")
+
+
+def _within(ax, extent):
+    return all(ax.bbox.contains(*corner) for corner in extent.corners())
 
 
 def _show_as_svg():

@@ -41,6 +41,6 @@ def race(ours, theirs, tolerance):
 def heads(weights, source, target):
     """Cross-attention weights (N, H, T, S) of one sentence: blocks from top to bottom, heads side by side."""
     N, H = weights.shape[:2]
-    titles = {(n, h): f"block {n + 1}\nhead {h + 1}" for n, h in np.ndindex(N, H)}
+    titles = {(n, h): f"block {n + 1}, head {h + 1}" for n, h in np.ndindex(N, H)}
     maps = {title: (weights[place], target, source) for place, title in titles.items()}
     return heat_maps(maps, "weight", side_by_side=H, height=2.1 * N + 0.5, size=6.5)
