@@ -77,8 +77,10 @@ Keep cells short, with more prose than code. Ids of cells are short words. Outpu
 cells tagged `quoted`, whose text the prose quotes: `.venv/bin/python tools/outputs.py NOTEBOOK` stores and
 strips.
 
-Draw figures by functions in `src/handgrad/chapters/TOPIC/figures.py`, with `figures.subplots` in its
-colours. The cell that shows one says in words what it shows, in its metadata:
+Draw figures by functions in `src/handgrad/chapters/TOPIC/figures.py`, with `subplots` of
+`handgrad.course.figures` in its colours. What several chapters draw is there: losses beside known levels,
+tables of faults, heat maps, the graph of a backward; a notebook calls it, `from handgrad.course import
+figures as shared`. The cell that shows a figure says in words what it shows, in its metadata:
 `{"mystnb": {"image": {"alt": "..."}}}`. What moves is `interactive.frames` or `interactive.lookup`: widgets
 in Jupyter, plain HTML in the book.
 

@@ -156,6 +156,21 @@ BAD = [
         rule_pictures_have_text,
         changed(cell=2, metadata=nbformat.from_dict({"mystnb": {"image": {"alt": "plot"}}})),
     ),
+    *(
+        (
+            rule_pictures_have_text,
+            changed(
+                f"from {room} import {module} as drawn\ndrawn.squares(x)",
+                cell=2,
+                metadata=nbformat.from_dict({}),
+            ),
+        )
+        for room, module in [
+            ("handgrad.course", "figures"),
+            ("handgrad.chapters.squares", "figures"),
+            ("handgrad.chapters.squares", "races"),
+        ]
+    ),
     (
         rule_pictures_have_text,
         changed("from handgrad.chapters.squares import figures\nfigures.plot(1)"),

@@ -211,7 +211,7 @@ def rule_imports_where_used(notebook):
     return wrong
 
 
-FIGURES = re.compile(r"handgrad\.(course|chapters\.\w+)\.figures\.")
+FIGURES = re.compile(r"handgrad\.(course\.figures|chapters\.\w+\.(figures|races))\.")
 
 
 def rule_pictures_have_text(notebook):

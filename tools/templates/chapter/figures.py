@@ -26,14 +26,3 @@ def bars(ax, dx):
     ax.axhline(0, color=COLOUR["black"], lw=0.8, ls="-")
     ax.set(ylim=(-6, 6), ylabel="dx")
     ax.set_xticks(range(len(dx)), [f"input {i}" for i in range(len(dx))])
-
-
-def curve(losses, levels):
-    """✎ Losses over steps, beside levels {label: value} known before the training began."""
-    fig, ax = subplots()
-    ax.semilogy(losses)
-    for label, level in levels.items():
-        ax.axhline(level, color=COLOUR["black"], lw=1, ls=":")
-        ax.text(1.0, level, f" {label}", transform=ax.get_yaxis_transform(), va="center", fontsize=9)
-    ax.set(xlabel="step", ylabel="loss")
-    return fig

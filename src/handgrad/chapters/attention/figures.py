@@ -3,11 +3,10 @@
 import string
 
 import numpy as np
-from matplotlib.colors import PowerNorm
 from matplotlib.patches import Rectangle
 from scipy.spatial import ConvexHull
 
-from handgrad.course.figures import COLOUR, DASHES, DIVERGING, LINES, SEQUENTIAL, WIDTH, subplots
+from handgrad.course.figures import COLOUR, DIVERGING, SEQUENTIAL, WIDTH, heat_maps, subplots
 
 
 def data_flow(q, k, v, s, a, y, row=0):
@@ -127,90 +126,24 @@ def memory(lengths, square, linear):
     return fig
 
 
-def refutations(errors, names, gradients, tolerance):
-    """A table: relative error of each gradient under each wrong rule; right ones pale, wrong ones dark."""
-    fig, ax = subplots(size=(WIDTH, 0.45 * len(names) + 0.9))
-    errors = np.asarray(errors)
-    wrong = errors > tolerance
-    ax.imshow(wrong, cmap="Oranges", vmin=-0.05, vmax=2.2, aspect="auto")
-    for i, j in np.ndindex(*errors.shape):
-        text = f"{errors[i, j]:.0%}" if wrong[i, j] else "right"
-        ax.text(j, i, text, ha="center", va="center", fontweight="bold" if wrong[i, j] else "normal")
-    ax.set_xticks(range(len(gradients)), gradients)
-    ax.set_yticks(range(len(names)), names)
-    ax.xaxis.tick_top()
-    ax.tick_params(length=0)
-    for side in ax.spines.values():
-        side.set_visible(False)
-    return fig
-
-
 def leak(influences):
-    """How far each token moves each output, {title: (T, S)}; above the diagonal lies the future."""
-    fig, axes = subplots(1, len(influences), (WIDTH, 2.9), sharey=True)
+    """How far each token moves each output, {title: (T, T)}; above the staircase lies the future."""
     top = max(x.max() for x in influences.values())
-    for ax, (title, x) in zip(axes, influences.items(), strict=True):
-        picture = ax.imshow(x, norm=PowerNorm(0.5, 0, top))
+    maps = {title: (x, range(len(x)), range(len(x))) for title, x in influences.items()}
+    names = dict(across="token that moves", down="output that follows")
+    fig = heat_maps(maps, "length moved per unit", limits=(0, top), power=0.5, height=2.6, **names)
+    for ax, x in zip(fig.axes, influences.values(), strict=False):  # the last axes hold the colours
         for i, j in np.argwhere(x == 0):
-            ax.text(j, i, "0", ha="center", va="center", color="white", fontsize=8)
-        n = len(x)
-        steps = np.repeat(np.arange(n + 1), 2)  # the staircase between past and future
-        ax.plot(steps[1:] - 0.5, steps[:-1] - 0.5, color=COLOUR["vermilion"], lw=1.5, ls="-")
-        ax.set(title=title, xlabel="token that moves", xticks=range(n), yticks=range(n))
-        ax.set_xlim(-0.5, n - 0.5)
-        ax.set_ylim(n - 0.5, -0.5)
-    axes[0].set_ylabel("output that follows")
-    fig.colorbar(picture, ax=axes, shrink=0.75, label="length moved per unit")
+            ax.text(j, i, "0", ha="center", va="center", color="white", fontsize=9)
+        steps = np.repeat(np.arange(len(x) + 1), 2) - 0.5
+        ax.plot(steps[1:], steps[:-1], color=COLOUR["vermilion"], lw=1.5, ls="-")
+        ax.set(xlim=(-0.5, len(x) - 0.5), ylim=(len(x) - 0.5, -0.5))
     return fig
-
-
-def training(losses, torch_losses, levels):
-    """The loss over the steps, autograd's as dots on it, beside the numbers known beforehand."""
-    fig, ax = subplots(size=(WIDTH, 3.4))
-    ax.plot(losses, lw=1.2, label="gradients by hand")
-    steps = np.arange(0, len(torch_losses), 4)
-    ax.plot(
-        steps, torch_losses[steps], ".", color=COLOUR["vermilion"], ms=7, label="automatic differentiation"
-    )
-    _levels(ax, levels)
-    ax.legend(loc="center right", bbox_to_anchor=(1, 0.55))
-    return fig
-
-
-def falling(runs, floor):
-    """Losses {label: values} of several runs, smoothed over ten steps; one that ends early diverged."""
-    fig, ax = subplots(size=(WIDTH, 3.6))
-    for n, (label, losses) in enumerate(runs.items()):
-        smooth = np.convolve(losses, np.ones(10) / 10, mode="valid")
-        steps = np.arange(9, 9 + len(smooth))
-        ax.plot(steps, smooth, color=COLOUR[LINES[n]], ls=DASHES[n], lw=2.6 - 0.25 * n, label=label)
-        if len(losses) < max(map(len, runs.values())):
-            ax.plot(
-                steps[-1], min(smooth[-1], 2.95), "x", color=COLOUR[LINES[n]], ms=10, mew=2.5, clip_on=False
-            )
-    _levels(ax, {"entropy": floor})
-    ax.set_ylim(0.7, 3)
-    ax.legend(ncols=2)
-    return fig
-
-
-def _levels(ax, levels):
-    for text, level in levels.items():
-        ax.axhline(level, color=COLOUR["black"], lw=1, ls=":")
-        ax.text(1.0, level, f" {text}", transform=ax.get_yaxis_transform(), va="center", fontsize=9)
-    ax.set(xlabel="step", ylabel="loss")
 
 
 def lookups(maps, letters, digits, asked):
     """The weights of one page {title: (T, S)}: a row for each letter asked, a column for each entry."""
-    fig, axes = subplots(1, len(maps), (WIDTH, 3.5), sharey=True)
     entries = [f"{string.ascii_uppercase[n]}\n{d}" for n, d in zip(letters, digits, strict=True)]
-    for ax, (title, a) in zip(axes, maps.items(), strict=True):
-        picture = ax.imshow(a, vmin=0, vmax=1)
-        ax.set_xticks(range(len(entries)), entries)
-        ax.set_yticks(range(len(asked)), [string.ascii_uppercase[n] for n in asked])
-        ax.set(title=title, xlabel="entry on the page")
-        ax.tick_params(length=0)
-    axes[0].set_ylabel("letter asked")
-    fig.colorbar(picture, ax=axes, shrink=0.7, label="weight")
-    return fig
+    rows = [string.ascii_uppercase[n] for n in asked]
+    maps = {title: (a, rows, entries) for title, a in maps.items()}
+    return heat_maps(maps, "weight", across="entry on the page", down="letter asked", size=10)

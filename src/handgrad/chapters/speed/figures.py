@@ -119,19 +119,3 @@ def _lengths(ax, held, every=1):
     ax.set_xticks(lengths, [str(T) for T in lengths])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set(xlabel="length T")
-
-
-def training(curves, level, dots):
-    """Loss curves {title: losses} over the updates, dots {title: losses} on top, and a level (name, loss)."""
-    fig, ax = subplots()
-    for title, losses in curves.items():
-        ax.plot(np.arange(1, len(losses) + 1), losses, lw=1.4, label=title)
-    for title, losses in dots.items():
-        every = np.arange(0, len(losses), 8)
-        ax.plot(every + 1, np.array(losses)[every], "o", ms=4, mfc="none", color="black", label=title)
-    name, loss = level
-    ax.axhline(loss, color=COLOUR["grey"], ls="--", lw=1)
-    ax.text(0, loss - 0.04, name, va="top", color=COLOUR["grey"])
-    ax.set(xlabel="update", ylabel="loss", ylim=(0, None))
-    ax.legend()
-    return fig

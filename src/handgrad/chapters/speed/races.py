@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from handgrad.course.figures import COLOUR, DASHES, LINES, WIDTH, subplots
+from handgrad.course.figures import COLOUR, DASHES, LINES, MARKS, WIDTH, subplots
 
-MARKS = ("o", "s", "^", "D", "v", "P")
 BARS = ("grey", "blue", "orange", "green", "vermilion", "sky", "purple")
 HATCHES = ("", "//", "", "..", "\\\\", "", "xx")
 

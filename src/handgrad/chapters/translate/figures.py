@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.patches import FancyBboxPatch
 
-from handgrad.course.figures import COLOUR, SEQUENTIAL, WIDTH, subplots
+from handgrad.course.figures import COLOUR, WIDTH, heat_maps, losses, subplots
 
 MARKS = {"<pad>", "<bos>", "<eos>"}
 
@@ -28,11 +28,8 @@ def sentences(rows):
 def race(ours, theirs, tolerance):
     """Left: two loss curves on top of each other. Right: their relative difference, with the tolerance."""
     fig, (left, right) = subplots(1, 2)
+    losses({"gradients by hand": ours}, dots={"PyTorch": theirs}, low=None, ax=left)
     updates = np.arange(1, len(ours) + 1)
-    left.plot(updates, ours, color=COLOUR["blue"], label="gradients by hand")
-    left.plot(updates, theirs, "o", ms=4, mfc="none", color=COLOUR["vermilion"], label="PyTorch")
-    left.set(title="loss", xlabel="update")
-    left.legend()
     difference = np.maximum(np.abs(ours / theirs - 1), 1e-17)
     right.semilogy(updates, difference, "o", ms=4, color=COLOUR["blue"])
     right.axhline(tolerance, color=COLOUR["grey"], ls="--", lw=1)
@@ -41,64 +38,9 @@ def race(ours, theirs, tolerance):
     return fig
 
 
-def training(losses, levels, held_out=()):
-    """The loss of every update, horizontal lines for levels {title: loss}, points held_out (update, loss)."""
-    fig, ax = subplots()
-    ax.plot(np.arange(1, len(losses) + 1), losses, color=COLOUR["blue"], lw=1.4, label="training batch")
-    if len(held_out):
-        ax.plot(*np.transpose(held_out), "o", color=COLOUR["vermilion"], label="numbers held out")
-    for title, level in levels.items():
-        ax.axhline(level, color=COLOUR["grey"], ls="--", lw=1)
-        ax.text(len(losses), level + 0.05, title, ha="right", va="bottom", color=COLOUR["grey"])
-    ax.set(xlabel="update", ylabel="loss", ylim=(0, None))
-    ax.legend(loc="center right")
-    return fig
-
-
 def heads(weights, source, target):
     """Cross-attention weights (N, H, T, S) of one sentence: blocks from top to bottom, heads side by side."""
     N, H = weights.shape[:2]
-    fig, axes = subplots(N, H, size=(WIDTH, 2.1 * N + 0.5), sharex=True, sharey=True, squeeze=False)
-    for n, h in np.ndindex(N, H):
-        axes[n, h].imshow(weights[n, h], cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto")
-        axes[n, h].set_title(f"block {n + 1}, head {h + 1}", fontsize=9)
-        _words(axes[n, h], source, target, fontsize=6.5)
-    return fig
-
-
-def alignment(ax, weights, source, target, title=""):
-    """Draw the weights (T, S) of one head: a row for each word written, a column for each word read."""
-    image = ax.imshow(weights, cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="auto")
-    _words(ax, source, target, fontsize=9)
-    ax.set(title=title, xlabel="read", ylabel="written")
-    return image
-
-
-def alignments(maps, label="weight"):
-    """Maps side by side: each of them (weights, source, target), as for `alignment`, with one colour bar
-    that `label` names."""
-    widths = [len(source) + 2.5 for _, source, _ in maps]
-    height = 0.27 * max(len(target) for *_, target in maps) + 1.3
-    fig, axes = subplots(1, len(maps), size=(WIDTH, height), width_ratios=widths, squeeze=False)
-    for ax, (weights, source, target) in zip(axes[0], maps, strict=True):
-        image = alignment(ax, weights, source, target)
-    fig.colorbar(image, ax=axes[0, -1], label=label, fraction=0.08)
-    return fig
-
-
-def _words(ax, source, target, fontsize):
-    ax.set_xticks(range(len(source)), source, rotation=90, fontsize=fontsize)
-    ax.set_yticks(range(len(target)), target, fontsize=fontsize)
-    ax.tick_params(length=0)
-
-
-def compared(curves, floor):
-    """Loss curves {title: losses}, and the floor that no honest model passes."""
-    fig, ax = subplots()
-    for title, losses in curves.items():
-        ax.plot(np.arange(1, len(losses) + 1), losses, label=title)
-    ax.axhline(floor, color=COLOUR["grey"], ls="--", lw=1)
-    ax.text(0, floor - 0.08, "floor", va="top", color=COLOUR["grey"])
-    ax.set(xlabel="update", ylabel="loss", ylim=(0, None))
-    ax.legend()
-    return fig
+    titles = {(n, h): f"block {n + 1}, head {h + 1}" for n, h in np.ndindex(N, H)}
+    maps = {title: (weights[place], target, source) for place, title in titles.items()}
+    return heat_maps(maps, "weight", side_by_side=H, height=2.1 * N + 0.5, size=6.5)
