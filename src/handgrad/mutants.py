@@ -101,7 +101,8 @@ class Program:
         """Every expression that is computed, with what can be seen from it."""
         found = self._locals(arguments, sizes)
         found |= {f"cache[{k!r}]": v for k, v in dict(found.get("cache") or {}).items()}
-        arrays = {name: x for name, x in found.items() if np.asarray(x).dtype.kind == "f"}
+        floats = {name: x for name, x in found.items() if hasattr(x, "ndim") or isinstance(x, float)}
+        arrays = {name: x for name, x in floats.items() if np.asarray(x).dtype.kind == "f"}
         seen = {name for name in arrays if name in self._arguments or name.startswith("cache[")}
         for statement in statements(self.tree.body):
             here = {name: (np.ndim(x), id(x)) for name, x in arrays.items() if name in seen}

@@ -36,6 +36,7 @@ KINDS = {
     "reduction": (1.5, "A sum or mean is missing."),
     "name": (1.5, "One array stands where another should."),
     "step": (1.5, "A step of the calculation is left out."),
+    "early": (1.5, "This is an earlier result: the steps after it are missing."),
     "number": (1.5, "A number is wrong."),
     "power": (1.5, "A power or a root is wrong."),
     "batch": (1.5, "A sum runs over the batch, whose sequences should stay apart."),
@@ -427,6 +428,12 @@ def insertions(at):
             new = expression(f"(A) {sign} {factor}", A=at.node)
             yield new, "too many", f"the {thing} {code(expression(factor))} is too many", f", at {whole}"
     if at.parent is None:
+        own = {
+            at.label.partition("[")[0],
+            *(ast.unparse(part) for part in (at.node, *computed_from(at.node))),
+        }
+        for name in [name for name in arrays.values() if name not in own]:
+            yield expression(name), "early", f"this is {code(expression(name))}, and not yet {whole}"
         yield expression("-(A)", A=at.node), "negative", f"{whole} has the wrong sign"
         yield expression("(A) ** 0.5", A=at.node), "power", f"a root is taken of {whole}"
         yield expression("(A) ** 2", A=at.node), "power", f"{whole} is squared"

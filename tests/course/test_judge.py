@@ -199,8 +199,8 @@ FOUND = [
     ),
     (
         lambda x, w: (x + (w * x).mean(-1, keepdims=True), x.sum((0, 1))),
-        "^y: The mean is added. s: Nothing is weighted.",
-        "^$",
+        "^y: The mean is added. s: A factor is missing.$",
+        "^In `weighted`: the factor `w` is missing",
     ),
     (
         lambda x, w: (x - (w * x).sum(-1, keepdims=True), (w * x).sum((0, 1))),
@@ -247,7 +247,8 @@ OBSERVED = [
     (on_y(lambda y: y + 1e-6), r"agrees to about \d digits only"),  # and not "exactly 1 times"
     (on_y(lambda y: y[0]), r"has shape \(1, 4\), expected \(1, 1, 4\).*axis of length 1"),
     (on_y(lambda y: y.sum((0, 1))), r"has shape \(4,\), expected \(1, 1, 4\)"),
-    (on_y(lambda y: 0 * y), r"0 everywhere"),
+    (on_y(lambda y: 0 * y), r"0 everywhere, and"),
+    (on_y(lambda y: 1e-17 * y), r"0 everywhere, up to rounding"),
     (on_y(lambda y: 1.001 * y), r"exactly 1.001 times"),
     (on_y(lambda y: 7 * y * y.shape[-1]), r"not by a mistake known here"),
     (on_y(lambda y: np.full_like(y, np.nan)), r"contains NaN"),
@@ -259,6 +260,10 @@ OBSERVED = [
     (on_y(lambda y: y if len(y) < 4 else y + 7), r"Wrong only in “more keys than queries”"),
     (on_y(lambda y: y if len(y) > 3 else y + 7), r"Right only in “more keys than queries”"),
     (on_y(lambda y: y if abs(y).max() < 1e3 else 1.001 * y), r"Wrong only in “large”. It is the size."),
+    (
+        lambda x, w: (x + np.sin(7 * x), x.sum((0, 1)) + 1),
+        r"^Your result does not depend on `w`, and it should.",
+    ),
     (lambda x: x, r"called as `centre\(x, w\)`; your function does not take 2 arguments"),
     (np.ones(3), r"Expected a function, got a `ndarray`"),
     (on_y(lambda y: y if len(y) < 4 else y @ y), r"Wrong only in.*ValueError"),
@@ -360,7 +365,8 @@ FORMULAS = [
     (lambda x, a, D: a * x**3 / D, "^This is the function, not its slope.$", "^$"),
     (lambda x, a, D: a * x**2 / D, "^A factor is missing.", "the factor `3` is missing"),
     (3 * a * x / D, "^A power or a root is wrong.", "has the power 1, not 2"),
-    (3 * a * x**2, "^A division is missing.", "the division by `D` is missing"),
+    (3 * a * x**2, "^It does not depend on `D`, and it should.$", "the division by `D` is missing"),
+    (3 * a * x**2 * D, "^Something is multiplied where it should be divided", "`D` multiplies"),
     (2 * x * a / D, "^Two things.", "2 stands where 3 should.* the power 1"),
     (7.5 * a * x**2 / D, "exactly 2.5 times", "^$"),
     (2 * (x - Symbol("y")) / Symbol("n"), r"contains `n` and `y`.*in `x`, `a` and `D`", "^$"),

@@ -47,6 +47,7 @@ EXPECTED = [
     ("reduction", "the mean is not taken", "mean = weighted\n"),
     ("name", "`w` stands where `x` should, in `w * x`", "weighted = w * w"),
     ("step", "`exp` is left out", "s.sum(axis=-1)"),
+    ("early", "this is `w`, and not yet `mean(weighted)`", "mean = w\n"),
     ("number", "3 stands where 2 should", "3 * w ** 3"),
     (
         "number",

@@ -21,7 +21,6 @@ def softmax_rows(rng, shape):
 
 
 A = Draw("B T S", softmax_rows)
-DS = Draw("B T S", lambda rng, shape: softmax_ds(rng.normal(size=shape), softmax_rows(rng, shape)))
 
 
 # 1 ----------------------------------------------------------------------------------------------------------
@@ -223,7 +222,7 @@ def attention_dq_dk(ds, q, k):
 ATTENTION_DQ_DK = Exercise(
     attention_dq_dk,
     outputs="dq dk",
-    inputs={"ds": DS, "q": Q, "k": K},
+    inputs={"ds": normal("B T S"), "q": Q, "k": K},
     stories="""
     - Off by exactly √K: the scale is missing. The scores are q · k / √K, so the factor 1/√K returns in both
       gradients.
@@ -279,7 +278,7 @@ def with_a_blind_query(allowed):
 MASK = mask("B T S")
 ATTENTION = {"q": Q, "k": K, "v": V, "mask": MASK}
 BLIND = {"a query that may attend to nothing": {"mask": MASK.then(with_a_blind_query)}}
-LARGE = {"scores of some thousands": {"q": Q.then(lambda q: 100 * q), "k": K.then(lambda k: 30 * k)}}
+LARGE = {"scores of many thousands": {"q": Q.then(lambda q: 300 * q), "k": K.then(lambda k: 300 * k)}}
 MASKED_ATTENTION = Exercise(
     masked_attention,
     outputs="y a",
@@ -287,7 +286,8 @@ MASKED_ATTENTION = Exercise(
     special=BLIND | LARGE,
     only={
         "a query that may attend to nothing": "By definition its weights and its output are exactly 0.",
-        "scores of some thousands": "There exp overflows. Subtract the largest score of each row first.",
+        "scores of many thousands": "There exp overflows unless the largest score of each row is taken away "
+        "first; and no finite number is low enough to hide a key.",
     },
     shipped=shipped_attention,
     stories="""
@@ -374,6 +374,16 @@ ATTENTION_GRADIENTS = Exercise(
           ds = a * (da - (a * da).sum(axis=-1, keepdims=True)) → ds = da
     - The weights are computed without the mask: gradients flow to keys and values that no query could see.
           np.where(mask, scores, -np.inf) → scores
+    - The mask comes after the softmax. The hidden keys have already taken their share of the denominator,
+      so the weights do not add up to 1. They must be those of the forward pass.
+          np.where(mask, scores, -np.inf) → scores
+          a = e / → a = mask * e /
+    - In the softmax step an ordinary mean stands where the mean weighted by a should: take rowsum(A ∘ dA)
+      away.
+          (a * da).sum → da.mean
+    - The scale of dq and dk uses the number of keys. K is the width of a query, its last axis.
+          scale * (ds @ k) → ds @ k / np.sqrt(k.shape[-2])
+          scale * (ds.mT @ q) → ds.mT @ q / np.sqrt(k.shape[-2])
     - The weights are recomputed from scores that are not divided by √K, so even dv is wrong. They must be
       those of the forward pass.
           scores = scale * (q @ k.mT) → scores = q @ k.mT

@@ -273,9 +273,9 @@ REPAIRED_BACKWARD = Exercise(
           dx_hat = gamma * dy → dx_hat = dy
           dx = r → dx = gamma * r
           (dy * x_hat).sum → (gamma * dy * x_hat).sum
-    - dx is repaired. dγ still holds γ: y = γ ∘ x̂ is linear in γ, so its gradient cannot depend on γ.
+    - dγ still holds γ: y = γ ∘ x̂ is linear in γ, so its gradient cannot depend on γ.
           (dy * x_hat).sum → (gamma * dy * x_hat).sum
-    - dγ is repaired. In dx, γ still stands outside the means; it belongs to dy, inside them.
+    - In dx, γ still stands outside the means; it belongs to dy, inside them.
           dx_hat = gamma * dy → dx_hat = dy
           dx = r → dx = gamma * r
     - Now γ has got into dβ as well. β is added after the multiplication by γ, so dβ is the sum of dy alone.
@@ -284,7 +284,7 @@ REPAIRED_BACKWARD = Exercise(
     - In dx γ occurs twice now: inside the means and still outside. Once dx̂ = γ ∘ dy is formed, γ is used
       up.
           dx = r → dx = gamma * r
-    - γ is gone from dx altogether. dγ is right, but x̂ is multiplied by γ, so dx̂ = γ ∘ dy.
+    - γ is gone from dx altogether. But x̂ is multiplied by γ, so dx̂ = γ ∘ dy.
           dx_hat = gamma * dy → dx_hat = dy
     - γ stands inside one of the two means of dx only. Replace dy by dx̂ = γ ∘ dy in every place of that
       line.
@@ -332,6 +332,9 @@ RMS_NORM_DX = Exercise(
       stands.
           mean_square = (x**2).mean( → mean_square = x.var(
           x_hat = x * r → x_hat = (x - x.mean(axis=-1, keepdims=True)) * r
+    - The wrong path is left out. RMSNorm has no mean, so the path through the mean is gone; the one through
+      the root mean square remains: take x̂ ∘ mean(dx̂ ∘ x̂) away.
+          x_hat * (dx_hat * x_hat).mean( → dx_hat.mean(
     - Only the direct path is there: each feature also moves the root mean square, and with it all outputs
       of its token.
           - x_hat * (dx_hat * x_hat).mean(axis=-1, keepdims=True) →

@@ -15,7 +15,7 @@ YOUR_TURN = "The answer is still open. Write it in the cell above, run that cell
 ADVICE = {
     r"\.T\b": "`.T` turns round all axes, the batch too; `.mT` transposes the last two.",
     r"\b(sum|mean|max)\((?!.*keepdims)": "With `keepdims=True` its result can be broadcast again.",
-    r"loop of ufunc does not support": "NumPy takes no symbols: use `sqrt`, `exp`, `log` of SymPy.",
+    r"loop of ufunc|Cannot convert expression": "It takes no symbols: use `sqrt`, `exp`, `log` of SymPy.",
 }
 
 

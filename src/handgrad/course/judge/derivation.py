@@ -136,7 +136,13 @@ class Derivation:
             value = answer if is_function(answer) else sympy.Lambda(self.symbols, given)
             return self._verdict(RIGHT, self._proof(given), value=value, rows=rows)
         numbers = np.array([np.nan if m is None else float(m) for m in mine])
-        if found := self.search.find([{"the formula": numbers}]):
+        found = self.search.find([{"the formula": numbers}])
+        missing = sorted(f"`{s}`" for s in self.reference.free_symbols - given.free_symbols)
+        told = found and not found.where  # by a story, which tells it better
+        if missing and given != 0 and None not in mine and not told:
+            text = f"It does not depend on {listed(missing)}, and it should."
+            return self._verdict(WRONG, text, where=found.where if found else "", rows=rows)
+        if found:
             return self._verdict(WRONG, found.kind, where=found.where, rows=rows)
         return self._verdict(WRONG, self._observe(given, mine, right, equal), rows=rows)
 
@@ -164,10 +170,6 @@ class Derivation:
             values = {v for v in (0, 1) if all(e for e, p in zip(equal, self.points) if p[s] == v)}
             if values:
                 return f"It is right where {s} = {values.pop()}, and wrong where it is not."
-        missing = self.reference.free_symbols - given.free_symbols
-        if missing:
-            names = listed(sorted(f"`{s}`" for s in missing))
-            return f"It does not depend on {names}, and it should."
         return (
             "It is not equal to the right answer, and not by a mistake known here. Compare the values below."
         )

@@ -90,11 +90,15 @@ class Exercise:
         if flaw:
             return self._verdict(WRONG, flaw, rows=rows)
         results = [self._results(g) for g in given]
-        zeros = any(all(not isinstance(r[n], str) and not r[n].any() for r in results) for n in self.names)
-        if not zeros and (found := self.search.find(results)):
-            text = " ".join([found.kind, *self._right_ones(errors)])
-            return self._verdict(WRONG, text, where=found.where, rows=rows)
-        return self._verdict(WRONG, self._observe(given, errors), rows=rows)
+        bad = [case.name for case, error in zip(self.cases, errors) if max(error.values()) > self.tolerance]
+        if len(bad) == 1 and bad[0] in self.only and not self.search.told(results):
+            return self._verdict(WRONG, f"Wrong only in {quoted(bad[0])}. {self.only[bad[0]]}", rows=rows)
+        if not any(all(map(is_zero, column)) for column in self._columns(results)):
+            if found := self.search.find(results):
+                text = " ".join([found.kind, *self._right_ones(errors)])
+                return self._verdict(WRONG, text, where=found.where, rows=rows)
+        text = " ".join([*self._ignored(answer), self._observe(given, errors)])
+        return self._verdict(WRONG, text, rows=rows)
 
     def _verdict(self, status, diagnosis, where="", value=None, rows=()):
         note = (
@@ -117,6 +121,12 @@ class Exercise:
         if isinstance(given, Failure):
             return dict.fromkeys(self.names, given.kind)
         return {name: np.asarray(array, float) for name, array in given.arrays.items()}
+
+    def _columns(self, results):
+        """For each output the pairs (given, expected) of all cases."""
+        expected = map(self._results, self.expected)
+        pairs = list(zip(results, expected))
+        return [[(g[name], e[name]) for g, e in pairs] for name in self.names]
 
     def _rows(self, given, errors):
         """One row per case: its name, and for each output the error and the shape."""
@@ -156,12 +166,24 @@ class Exercise:
         right = [n for n in self.names if all(case[n] <= self.tolerance for case in errors)]
         return [f"{listed(right)} {'is' if len(right) == 1 else 'are'} right."] if right else []
 
+    def _ignored(self, answer):
+        """A sentence on the arguments that the right answer uses and the learner's does not, or none."""
+        names, case = [], self.cases[1]
+        for i, argument in enumerate(self.inputs):
+            other = other_value(case.inputs[i])
+            changed = (*case.inputs[:i], other, *case.inputs[i + 1 :])
+            mine, right = (
+                [attempt(function, inputs, self.names) for inputs in (case.inputs, changed)]
+                for function in (answer, self.shipped or self.answer)
+            )
+            if equal(*mine) and not equal(*right):
+                names.append(f"`{argument}`")
+        return [f"Your result does not depend on {listed(names)}, and it should."] if names else []
+
     def _observe(self, given, errors):
         """What can be said of a mistake that was not found."""
         bad = [i for i, case in enumerate(errors) if max(case.values()) > self.tolerance]
         failed = [i for i in bad if isinstance(given[i], Failure)]
-        if len(bad) == 1 and self.cases[bad[0]].name in self.only:
-            return f"{self._which(bad, failed)}{self.only[self.cases[bad[0]].name]}"
         where = self._which(bad, failed)
         if failed:
             return where + given[failed[0]].text
@@ -182,3 +204,27 @@ class Exercise:
         if len(right) < len(bad):
             return f"Right only in {listed([quoted(n) for n in right])}. "
         return f"Wrong only in {listed([quoted(names[i]) for i in bad])}. "
+
+
+def is_zero(pair):
+    """Whether what was given is 0, up to the rounding of numbers of the size that was expected."""
+    given, expected = pair
+    return not isinstance(given, str) and np.abs(given).max() <= 1e-14 * np.abs(expected).max()
+
+
+def equal(one, other):
+    """Whether two runs gave the same numbers, if both gave any."""
+    if isinstance(one, Failure) or isinstance(other, Failure):
+        return False
+    return all(
+        np.array_equal(a, b, equal_nan=True) for a, b in zip(one.arrays.values(), other.arrays.values())
+    )
+
+
+def other_value(x):
+    """Another input like x: its numbers a little larger, its Booleans turned round in the last entry."""
+    if np.asarray(x).dtype == bool:
+        other = np.array(x)
+        other[..., -1] = ~other[..., -1]
+        return other
+    return 1.1 * x + 0.1

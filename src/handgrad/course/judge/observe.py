@@ -77,8 +77,9 @@ def observe(name, pairs):
             what = "NaN" if np.any(np.isnan(given)) else "infinite numbers"
             bad = int(np.sum(~np.isfinite(given)))
             return f"{name} contains {what} ({bad} of {given.size} numbers) in the case {quoted(case.name)}."
-    if all(not np.any(given) for given, _, _ in pairs):
-        return f"{name} is 0 everywhere, and should not be."
+    if all(np.abs(given).max() <= 1e-14 * np.abs(expected).max() for given, expected, _ in pairs):
+        rounding = ", up to rounding" if any(np.any(given) for given, _, _ in pairs) else ""
+        return f"{name} is 0 everywhere{rounding}, and should not be."
     if words := constant_factor(pairs):
         return f"{name} is exactly {words}."
     square = [(g, e) for g, e, _ in pairs if g.ndim >= 2 and g.shape[-1] == g.shape[-2]]

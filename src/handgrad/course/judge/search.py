@@ -90,18 +90,17 @@ class Search:
         """The Finding for the results `given`, for each case {output: array or exception}; or None."""
         wrong = [n for n in self.outputs if any(not alike(g[n], r[n]) for g, r in zip(given, self.right))]
         probe = max(range(len(given)), key=lambda i: (sum(finite(given[i][n]) for n in wrong), -abs(i - 1)))
-        found = self._known(given, self.outputs) or self._one(given, probe, self.outputs, self.rows(probe))
+        found = self.told(given) or self._one(given, probe, self.outputs, self.rows(probe))
         if found or any(isinstance(g[name], str) for name in wrong for g in given[probe : probe + 1]):
             return found
-        findings = {}
-        for name in wrong:
-            findings[name] = self._known(given, [name]) or self._one(given, probe, [name], self.rows(probe))
+        findings = {name: self._of(name, given, probe) for name in wrong}
+        near = [
+            k for k in self.known if any(all(same(g, r, [n]) for g, r in zip(given, k[2])) for n in wrong)
+        ]
         if not all(findings.values()):
-            words = [finding.kind for finding in findings.values() if finding]
-            stories = sorted(self.known, key=lambda known: known[0].words not in words)
-            found = self._besides(given, probe, self.outputs, stories[: len(set(words))], trials)
-            if found:
+            if found := self._besides(given, probe, self.outputs, near, trials):
                 return found
+        stories = near + [known for known in self.known if known not in near]
         still = [name for name, finding in findings.items() if finding is None]
         for name in still:
             share = trials // len(still)
@@ -156,10 +155,20 @@ class Search:
             if i != probe
         )
 
-    def _known(self, given, outputs):
-        """A known mistake."""
+    def _of(self, name, given, probe):
+        """The Finding for one result. A story is told if it fits in all that it changes."""
         for story, _, results in self.known:
-            if all(same(g, r, outputs) for g, r in zip(given, results)):
+            changed = [
+                n for n in self.outputs if any(not alike(a[n], b[n]) for a, b in zip(results, self.right))
+            ]
+            if name in changed and all(same(g, r, changed) for g, r in zip(given, results)):
+                return Finding(story.words)
+        return self._one(given, probe, [name], self.rows(probe))
+
+    def told(self, given):
+        """The Finding of a story that fits all results, or None."""
+        for story, _, results in self.known:
+            if all(same(g, r, self.outputs) for g, r in zip(given, results)):
                 return Finding(story.words)
 
     def _one(self, given, probe, outputs, rows):
