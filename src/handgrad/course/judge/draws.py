@@ -14,8 +14,8 @@ import numpy as np
 SIZES = {
     "one sequence": dict(B=1, T=1, S=3, D=4, H=2, K=4, E=2, F=5, V=6),
     "a batch": dict(B=3, T=4, S=6, D=5, H=3, K=2, E=7, F=8, V=9),
-    "more queries than keys": dict(B=2, T=6, S=2, D=3, H=2, K=3, E=5, F=4, V=7),
-    "more keys than queries": dict(B=4, T=2, S=5, D=7, H=1, K=6, E=3, F=8, V=9),
+    "many positions": dict(B=2, T=6, S=2, D=3, H=2, K=3, E=5, F=4, V=7),
+    "few positions": dict(B=4, T=2, S=5, D=7, H=1, K=6, E=3, F=8, V=9),
     "all sizes equal but the batch": dict(B=2, T=3, S=3, D=3, H=3, K=3, E=3, F=3, V=3),
 }
 """The cases that every exercise has, with the letters that its inputs name."""

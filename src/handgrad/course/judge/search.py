@@ -88,20 +88,17 @@ class Search:
 
     def find(self, given, trials=TRIALS):
         """The Finding for the results `given`, for each case {output: array or exception}; or None."""
-        wrong = [n for n in self.outputs if any(not alike(g[n], r[n]) for g, r in zip(given, self.right))]
+        wrong = [n for n in self.outputs if not fits(given, self.right, [n])]
         probe = max(range(len(given)), key=lambda i: (sum(finite(given[i][n]) for n in wrong), -abs(i - 1)))
         found = self.told(given) or self._one(given, probe, self.outputs, self.rows(probe))
-        if found or any(isinstance(g[name], str) for name in wrong for g in given[probe : probe + 1]):
+        if found or any(isinstance(given[probe][name], str) for name in wrong):
             return found
         findings = {name: self._of(name, given, probe) for name in wrong}
-        near = [
-            k for k in self.known if any(all(same(g, r, [n]) for g, r in zip(given, k[2])) for n in wrong)
-        ]
-        if not all(findings.values()):
-            if found := self._besides(given, probe, self.outputs, near, trials):
-                return found
-        stories = near + [known for known in self.known if known not in near]
         still = [name for name, finding in findings.items() if finding is None]
+        near = [known for known in self.known if any(fits(given, known[2], [name]) for name in wrong)]
+        if still and (found := self._besides(given, probe, self.outputs, near, trials)):
+            return found
+        stories = near + [known for known in self.known if known not in near]
         for name in still:
             share = trials // len(still)
             found = self._besides(given, probe, [name], stories, share // 2)
@@ -158,17 +155,15 @@ class Search:
     def _of(self, name, given, probe):
         """The Finding for one result. A story is told if it fits in all that it changes."""
         for story, _, results in self.known:
-            changed = [
-                n for n in self.outputs if any(not alike(a[n], b[n]) for a, b in zip(results, self.right))
-            ]
-            if name in changed and all(same(g, r, changed) for g, r in zip(given, results)):
+            changed = [n for n in self.outputs if not fits(results, self.right, [n])]
+            if name in changed and fits(given, results, changed):
                 return Finding(story.words)
         return self._one(given, probe, [name], self.rows(probe))
 
     def told(self, given):
         """The Finding of a story that fits all results, or None."""
         for story, _, results in self.known:
-            if all(same(g, r, self.outputs) for g, r in zip(given, results)):
+            if fits(given, results, self.outputs):
                 return Finding(story.words)
 
     def _one(self, given, probe, outputs, rows):
@@ -223,6 +218,11 @@ def together(findings):
         " ".join(f"{names}: {finding.kind}" for names, finding in said),
         " ".join(finding.where for _, finding in said if finding.where),
     )
+
+
+def fits(given, results, outputs):
+    """Whether two answers gave the same for these outputs, in every case."""
+    return all(same(g, r, outputs) for g, r in zip(given, results))
 
 
 def same(a, b, outputs):
