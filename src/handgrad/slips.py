@@ -188,6 +188,12 @@ def product(factors):
     return whole
 
 
+def unbracketed(node, inner):
+    """The tree that is read when the brackets around a part of an expression are left out."""
+    text = ast.unparse(replaced(node, {id(inner): ast.Name("inner_part")}))
+    return expression(text.replace("inner_part", ast.unparse(inner)))
+
+
 def but(items, n):
     return items[:n] + items[n + 1 :]
 
@@ -297,6 +303,16 @@ def products(at):
                 ]
                 what = f"{name} does not reach {code(spared)}"
                 yield product([(1, total(parts)), *but(others, m)]), "partly", what
+    for n, (power, factor) in enumerate(factors):
+        terms = terms_of(factor)
+        if len(terms) < 2:
+            continue
+        yield unbracketed(at.node, factor), "partly", f"the brackets around {code(factor)} are missing"
+        for k, (_, only) in enumerate(terms) if power > 0 and len(factors) > 2 else ():
+            scaled = [
+                (s, product([(1, t), *but(factors, n)]) if j == k else t) for j, (s, t) in enumerate(terms)
+            ]
+            yield total(scaled), "partly", f"of {code(factor)} only {code(only)} is multiplied", where
 
 
 def matrix_products(at):
@@ -362,6 +378,8 @@ def names(at):
 def powers(at):
     match at.node:
         case ast.BinOp(base, ast.Pow(), ast.Constant(n)):
+            if len(terms_of(base)) > 1:
+                yield unbracketed(at.node, base), "partly", f"the brackets around {code(base)} are missing"
             for new in (n - 1, n + 1) if n % 1 == 0 else (n - 0.5, n + 0.5, n - 1, n + 1):
                 yield (
                     expression(f"(A) ** {new}", A=base),

@@ -99,6 +99,7 @@ OTHERS = [
         "x.mean(axis=-1, keepdims=True) * w.mean(axis=-1, keepdims=True)",
     ),
     ("partly", "does not reach `w`", "y = x * (w * x).mean(axis=-1, keepdims=True) + w"),
+    ("partly", "the brackets around `x + w` are missing", "keepdims=True) * x + w"),
     ("moved", "the factor `w` belongs to", "return y - z * x * w"),
 ]
 
