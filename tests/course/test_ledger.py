@@ -66,9 +66,19 @@ def test_the_right_gradient_is_not_refuted():
 def test_the_table_has_a_row_for_each_entry():
     rows = ledger.table([ENTRY]).splitlines()
     assert len(rows) == 4
-    assert rows[2] == r"| `softmax` | 6 | 0.2 | $3\cdot10^{-11}$ | $3\cdot10^{-35}$ | 0 | 76 | 1 |"
-    assert rows[3] == "| all | 6 | 0.2 |  |  |  | 76 | 1 |"
+    assert rows[2] == r"| `softmax` | 6 | 0.2 | $3\cdot10^{-11}$ | $3\cdot10^{-35}$ | 0 |"
+    assert rows[3] == "| all | 6 | 0.2 |  |  |  |"
     assert len({row.count("|") for row in rows}) == 1
+
+
+def test_the_refutations_are_counted():
+    rows = ledger.refutations([ENTRY, replace(ENTRY, name="relu", same={})]).splitlines()
+    assert rows[2] == "| `softmax` | 76 | 76 | 75 | 76 | 1 |"
+    assert rows[4] == "| all | 152 | 152 | 150 | 152 | 1 |"
+    assert len({row.count("|") for row in rows}) == 1
+    assert "Of 152 wrong backwards" in ledger.score([ENTRY, ENTRY]) and "the other 2 " in ledger.score(
+        [ENTRY, ENTRY]
+    )
 
 
 def test_the_page_has_formula_source_file_and_chapter_of_every_operation():

@@ -205,15 +205,28 @@ def file(function):
 
 
 def table(entries):
-    """The entries as a Markdown table, with the sums in the last line."""
-    head = ["Operation", "Proof", "Seconds", "float64", "50 digits", "autograd", "Mutants", "Same"]
+    """What the witnesses say of the right backwards, as a Markdown table."""
     rows = [
         [f"`{e.name}`", f"{e.proved}", f"{e.seconds:.1f}"]
-        + [power(e.float64), power(e.digits50), power(e.autograd), f"{e.mutants}", f"{len(e.same)}"]
+        + [power(e.float64), power(e.digits50), power(e.autograd)]
         for e in entries
     ]
-    sums = [sum(column) for column in zip(*((e.proved, e.seconds, e.mutants, len(e.same)) for e in entries))]
-    rows.append(["all", f"{sums[0]}", f"{sums[1]:.1f}", "", "", "", f"{sums[2]}", f"{sums[3]}"])
+    rows.append(
+        ["all", f"{sum(e.proved for e in entries)}", f"{sum(e.seconds for e in entries):.1f}", "", "", ""]
+    )
+    return markdown(["Operation", "Proof", "Seconds", "float64", "50 digits", "autograd"], rows)
+
+
+def refutations(entries):
+    """How many wrong backwards each witness refuted, and how many edits change nothing, as a table."""
+    rows = [[f"`{e.name}`", e.mutants, e.mutants, e.float64_refuted, e.mutants, len(e.same)] for e in entries]
+    rows.append(["all", *(sum(column) for column in zip(*(row[1:] for row in rows)))])
+    head = ["Operation", "Mutants", "Proof", "float64", "autograd", "Same"]
+    return markdown(head, [[str(cell) for cell in row] for row in rows])
+
+
+def markdown(head, rows):
+    """A Markdown table, its first column at the left and the others at the right."""
     align = [":--"] + ["--:"] * (len(head) - 1)
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, align, *rows])
 
@@ -243,7 +256,7 @@ def page(entries, folder):
 
     entries: from `ledger`; folder: of the chapter notebooks, to link those that exist.
     """
-    parts = [table(entries), score(entries)]
+    parts = [table(entries), refutations(entries), score(entries)]
     for e in entries:
         op = OPS[e.name]
         facts = [section(op.source), f"`{file(op.forward)}`", chapter(op.chapter, folder)]
