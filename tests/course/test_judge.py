@@ -1,6 +1,7 @@
 """The judge: right answers are accepted, and wrong ones refused with words of their own."""
 
 import dataclasses
+import functools
 import re
 from pathlib import Path
 
@@ -245,6 +246,8 @@ OBSERVED = [
     (on_y(lambda y: y.astype(np.float32)), r"result is float32"),
     (on_y(lambda y: y.astype(np.float32).astype(float)), r"agrees to about \d digits only"),
     (on_y(lambda y: y + 1e-6), r"agrees to about \d digits only"),  # and not "exactly 1 times"
+    (on_y(lambda y: y[:0]), r"has shape \(0, 1, 4\), expected \(1, 1, 4\)"),
+    (on_y(lambda y: np.array([])), r"has shape \(0,\), expected \(1, 1, 4\)"),
     (on_y(lambda y: y[0]), r"has shape \(1, 4\), expected \(1, 1, 4\).*axis of length 1"),
     (on_y(lambda y: y.sum((0, 1))), r"has shape \(4,\), expected \(1, 1, 4\)"),
     (on_y(lambda y: 0 * y), r"0 everywhere, and"),
@@ -279,6 +282,13 @@ def test_what_is_not_found_is_still_described(answer, text):
     assert verdict.status == "wrong"
     assert re.search(text, verdict.diagnosis), verdict.diagnosis
     assert verdict.value is centre
+
+
+def test_an_open_answer_without_a_name_is_not_yet():
+    def stub(x, w, times):
+        raise NotImplementedError("your turn")
+
+    assert SMALL.judge(functools.partial(stub, times=2)).status == "not yet"
 
 
 def test_one_open_value_of_two_is_not_yet():

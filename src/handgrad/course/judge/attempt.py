@@ -64,7 +64,9 @@ def failure(error, function):
     if isinstance(error, NotImplementedError):
         other = frames[-1].name
         still = f"It calls `{other}`, whose own answer is still open: use `right_{other}` in its place."
-        return Failure(YOUR_TURN if other == function.__name__ else still, "stub", unfinished=True)
+        return Failure(
+            YOUR_TURN if other == getattr(function, "__name__", other) else still, "stub", unfinished=True
+        )
     if isinstance(error, TypeError) and "ellipsis" in str(error):
         return Failure(YOUR_TURN, "stub", unfinished=True)
     text = f"It raises {type(error).__name__}: {str(error).strip() or 'no message'}"
