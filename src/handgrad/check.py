@@ -264,9 +264,8 @@ def _gradients(inputs, gradients):
     leaves = [leaf for dx in gradients for leaf in optree.tree_leaves(dx)]
     rows = [(name, x, dx) for (name, x), dx in zip(_leaves(inputs), leaves, strict=True)]
     for name, x, dx in rows:
-        assert tuple(x.shape) == tuple(dx.shape), (
-            f"d{name}: expected shape {tuple(x.shape)}, got {tuple(dx.shape)}"
-        )
+        got = tuple(getattr(dx, "shape", ()))  # a single number has none
+        assert tuple(x.shape) == got, f"d{name}: expected shape {tuple(x.shape)}, got {got}"
     return rows
 
 

@@ -220,8 +220,9 @@ def wrong_backwards(op, seed=0):
 
     The private functions that it calls are edited too; and what a private backward calls, which is there for
     no other reason. Left out are edits of lines that this operation does not reach, those that raise or give
-    other shapes, and all but the first of those that give the same numbers. What is left and `same` is right
-    for a reason, an identity that somebody should be able to name.
+    other shapes on every kind of input, and all but the first of those that give the same numbers. What is
+    left and `same` is right for a reason, an identity that somebody should be able to name. A backward that
+    raises on some inputs raises AssertionError there, as a witness does.
     """
     rng, trials, edits = np.random.default_rng(seed), [], {}
     for inputs, options in op.draws(rng):
@@ -233,15 +234,11 @@ def wrong_backwards(op, seed=0):
                 edits.setdefault((name + edit.place, edit.source), (edit, program, backward))
     found = {}
     for (place, _), (edit, program, whole) in edits.items():
-        backward, marks = whole(program.function(edit)), []
-        for dy, cache, right in trials:
-            marks.append(_mark(backward, dy, cache, right))
-            if marks[-1] is None:
-                break
+        backward = whole(program.function(edit))
+        marks = [_mark(backward, dy, cache, right) for dy, cache, right in trials]
         same = set(marks) == {"right"}
-        if marks[-1] is not None and not (same and _unreached(program, whole, edit, trials)):
-            mutant = Mutant(place, np.errstate(all="ignore")(backward), same)  # roots of negative numbers
-            found.setdefault(place if same else tuple(marks), mutant)
+        if set(marks) != {None} and not (same and _unreached(program, whole, edit, trials)):
+            found.setdefault(place if same else tuple(marks), Mutant(place, _heard(backward), same))
     return list(found.values())
 
 
@@ -274,6 +271,19 @@ def _programs(op, dy, cache):
 
 def _numbers(gradients):
     return [np.asarray(leaf, dtype=float) for leaf in optree.tree_leaves(gradients)]
+
+
+def _heard(backward):
+    """The same backward; what it raises is an objection to it. Roots of negative numbers need no warning."""
+
+    def run(dy, cache):
+        try:
+            with np.errstate(all="ignore"):
+                return backward(dy, cache)
+        except Exception as error:
+            raise AssertionError(f"it raises {type(error).__name__}") from error
+
+    return run
 
 
 def _mark(backward, dy, cache, right):

@@ -22,7 +22,8 @@ def zeros(op):
 
 def test_an_entry_says_what_the_witnesses_say():
     op, entry = OPS["softmax"], ledger.entry("softmax")
-    assert entry.proved == check.prove(op) == 12
+    matrix = check.prove(op, op.sizes | {"...": op.leading[1]})
+    assert entry.proved == check.prove(op) + matrix and check.prove(op) == 12 and matrix > 3
     assert entry.float64 == check.differences(op, np.random.default_rng(ledger.SEED)) > 0
     assert entry.digits50 == check.differences(op, np.random.default_rng(ledger.SEED), digits=50) < 1e-28
     assert entry.autograd == check.autograd(op, np.random.default_rng(ledger.SEED)) < 1e-12
@@ -50,11 +51,8 @@ def test_an_error_of_the_witness_is_no_refutation():
         backward(0, {})
         raise TypeError("no witness, only a mistake")
 
-    mutant = Mutant("here", lambda dy, cache: dy, same=False)
     with pytest.raises(TypeError, match="only a mistake"):
-        ledger.rejects(breaks, mutant)
-    raises = Mutant("here", lambda dy, cache: dy / 0, same=False)
-    assert ledger.rejects(breaks, raises)
+        ledger.rejects(breaks, Mutant("here", lambda dy, cache: dy, same=False))
 
 
 def test_the_right_gradient_is_not_refuted():

@@ -327,6 +327,7 @@ def test_a_witness_refutes_a_missing_gradient_and_a_wrong_shape():
     for backward, said in [
         (lambda dy, cache: op.backward(dy, cache)[:2], "expected 3 gradients, got 2"),
         (lambda dy, cache: (*op.backward(dy, cache)[:2], dy), "db: expected shape"),
+        (lambda dy, cache: (*op.backward(dy, cache)[:2], 1.0), r"db: expected shape .*, got \(\)"),
         (lambda dy, cache: (op.backward(dy, cache)[0].T, *op.backward(dy, cache)[1:]), "dx: expected shape"),
     ]:
         with pytest.raises(AssertionError, match=said):

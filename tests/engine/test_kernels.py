@@ -151,7 +151,10 @@ def test_each_piece_refutes_the_wrong_gradients_of_its_operation(name):
     assert len(wrong) >= 12
     right, felt = check._gradients(inputs, op.backward(dy, cache)), 0
     for what, backward in (wrong | {story: other.backward for story, other in stories(name).items()}).items():
-        given = check._gradients(inputs, backward(dy, cache))
+        try:
+            given = check._gradients(inputs, backward(dy, cache))
+        except AssertionError:
+            continue  # it raises, or gives other shapes, on this kind of input
         if all(np.abs(a - b).max() <= 1e-4 * np.abs(b).max() for (_, _, a), (_, _, b) in zip(given, right)):
             continue  # another kind of input would tell, or a constant is off by less than is compared
         felt += 1

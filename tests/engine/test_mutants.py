@@ -183,6 +183,22 @@ def test_private_functions_are_edited_and_lines_that_are_not_reached_are_not():
     assert turned and not turned & plain
 
 
+def test_what_runs_on_some_kinds_of_input_only_is_wrong_and_says_so_where_it_raises():
+    """γ's gradient summed over two axes: right for sequences, and no sum for a matrix of tokens."""
+    op = OPS["layer_norm"]
+    mutant = next(
+        m for m in wrong_backwards(op) if m.place.startswith("In `dgamma`: the sum runs over axis (0, 1)")
+    )
+    assert not mutant.same
+    for leading in op.leading[:2]:
+        inputs, options = op.draw(NUMERIC_SIZES | {"...": leading}, np.random.default_rng(0))
+        y, cache = op.forward(**inputs, **options)
+        if leading == "B T":
+            assert np.allclose(mutant.backward(y, cache)[1], op.backward(y, cache)[1], rtol=1e-12)
+        else:
+            assert mutant.backward(y, cache)[1].shape != inputs["gamma"].shape
+
+
 def test_what_changes_nothing_is_kept_apart():
     same = {m.place for m in wrong_backwards(OPS["silu"]) if m.same}
     assert same == {"Everywhere: `sigma` and `x` are exchanged."}
