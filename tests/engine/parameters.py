@@ -1,4 +1,4 @@
-"""Parameters for the tests of models."""
+"""Parameters and batches for the tests of models."""
 
 import numpy as np
 import optree
@@ -21,3 +21,29 @@ def random_params(config, rng, dtype=np.float64):
         return values.astype(dtype)
 
     return optree.tree_map_with_path(draw, shapes(config), is_leaf=is_shape)
+
+
+def random_batch(config, rng, B=3, T=5, S=6, blind=False):
+    """Tokens that repeat, rows padded to different lengths, and some targets that do not count.
+
+    With `blind`, one row begins with padding: a causal query there sees nothing.
+    """
+
+    def rows(length):
+        tokens = rng.integers(1, min(config.V, 9), (B, length))  # fewer than positions: some repeat
+        if config.pad is not None:
+            for b in range(1, B):
+                tokens[b, length - b % length :] = config.pad
+            if blind:
+                tokens[0, 0] = config.pad
+        return tokens
+
+    if config.kind == "encoder-decoder":
+        batch = {"source": rows(S), "target_in": rows(T), "target_out": rows(T)}
+    else:
+        batch = {"tokens": rows(T), "target_out": rows(T)}
+    if config.pad is None:
+        batch["target_out"][0, -1] = -100
+    if config.segments:
+        batch["segments"] = rng.integers(0, config.segments, batch["tokens"].shape)
+    return batch

@@ -10,7 +10,7 @@ import numpy as np
 import optree
 import pytest
 import torch
-from parameters import random_params
+from parameters import random_batch, random_params
 
 from handgrad import blocks, check, model, optim
 from handgrad import twin as twins
@@ -44,27 +44,6 @@ CONFIGS |= {
     "transformed head": plain("decoder", "pre", head_transform=True, tied=False, activation="gelu_tanh"),
     "no biases": plain("decoder", "output", attention_biases=False, feed_forward_biases=False),
 }
-
-
-def random_batch(config, rng, B=3, T=5, S=6):
-    """Tokens that repeat, rows of different lengths filled with padding, some targets that do not count."""
-
-    def rows(length):
-        tokens = rng.integers(1, min(config.V, 6), (B, length))  # few different ones: they repeat
-        if config.pad is not None:
-            for b in range(1, B):
-                tokens[b, length - b :] = config.pad
-        return tokens
-
-    if config.kind == "encoder-decoder":
-        batch = {"source": rows(S), "target_in": rows(T), "target_out": rows(T)}
-    else:
-        batch = {"tokens": rows(T), "target_out": rows(T)}
-    if config.pad is None:
-        batch["target_out"][0, -1] = -100
-    if config.segments:
-        batch["segments"] = rng.integers(0, config.segments, batch["tokens"].shape)
-    return batch
 
 
 def size(tree):

@@ -7,7 +7,7 @@ import numpy as np
 import optree
 import pytest
 import torch
-from parameters import random_params
+from parameters import random_batch, random_params
 
 from handgrad import model, optim
 from handgrad.config import CHOICES, Config, bert_base, gpt2_small, llama_like, vaswani_base
@@ -17,6 +17,7 @@ from handgrad.fast.memory import Workspace
 
 TINY = dict(V=23, D=16, H=2, F=24, N=2)
 SITES = ("embedding", "attention", "hidden", "sublayer")
+BATCH = dict(B=4, T=7, S=6, blind=True)
 
 
 def plain(kind, norm, **changes):
@@ -63,28 +64,6 @@ def numpy_tree(tree):
     return optree.tree_map(np.asarray, tree)
 
 
-def random_batch(config, rng, B=4, T=7, S=6):
-    """Tokens that repeat, padding before and after, and some targets that do not count."""
-
-    def rows(length):
-        tokens = rng.integers(1, 9, (B, length))  # fewer than positions: some repeat
-        if config.pad is not None:
-            for b in range(1, B):
-                tokens[b, length - b % length :] = config.pad
-            tokens[0, 0] = config.pad  # a causal query that sees nothing
-        return tokens
-
-    if config.kind == "encoder-decoder":
-        batch = {"source": rows(S), "target_in": rows(T), "target_out": rows(T)}
-    else:
-        batch = {"tokens": rows(T), "target_out": rows(T)}
-    if config.pad is None:
-        batch["target_out"][0, -1] = -100
-    if config.segments:
-        batch["segments"] = rng.integers(0, config.segments, batch["tokens"].shape)
-    return batch
-
-
 def draws(seed, p):
     """A `draw_keep` that draws the same again when it is made again."""
     rng = np.random.default_rng(seed)
@@ -123,7 +102,7 @@ def close(grads, wanted, tolerance):
 
 def problem(name, seed=0, **sizes):
     config, rng = CONFIGS[name], np.random.default_rng(seed)
-    return random_params(config, rng), config, random_batch(config, rng, **sizes)
+    return random_params(config, rng), config, random_batch(config, rng, **BATCH | sizes)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -254,7 +233,7 @@ def test_fifty_steps_of_adamw_coincide(name, fast):
     theirs, workspace = ours, Workspace()
     our_state, their_state = optim.adamw_init(ours), optim.adamw_init(theirs)
     for step in range(50):
-        batch, draw_keep = random_batch(config, rng), draws(step, config.p)
+        batch, draw_keep = random_batch(config, rng, **BATCH), draws(step, config.p)
         loss, grads = fast(ours, config, batch, draw_keep, 0.1, workspace)
         wanted_loss, wanted = model.loss_and_gradients(theirs, config, batch, draws(step, config.p), 0.1)
         assert abs(loss - wanted_loss) <= 1e-10 * wanted_loss, step
@@ -530,7 +509,7 @@ WRONG_TOO = {
 def refuted(config, piece, mutate, monkeypatch):
     """Assert that the right gradients pass, and that with one piece mutated they do not."""
     rng, workspace = np.random.default_rng(0), Workspace(queries=4)
-    params, batch = random_params(config, rng), random_batch(config, rng)
+    params, batch = random_params(config, rng), random_batch(config, rng, **BATCH)
     wanted = model.loss_and_gradients(params, config, batch, label_smoothing=0.1)
     compare(fast_step.loss_and_gradients(params, config, batch, None, 0.1, workspace), wanted, 1e-11)
     if piece in kernels.ACTIVATIONS:
