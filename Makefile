@@ -20,8 +20,8 @@ NOTEBOOKS := $(filter-out %.mine.ipynb,$(wildcard notebooks/*.ipynb notebooks/*/
 help: ## Show this list
 	@awk -F ': .*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-book: $(READY) ## Execute every notebook and build the book; any warning is an error
-	rm -rf _build
+book: $(READY) ## Execute the notebooks and build the book; any warning is an error
+	rm -rf _build/html _build/.doctrees _build/jupyter_execute
 	$(BIN)/jupyter-book build -W -n --keep-going .
 	@echo
 	@echo "The book is built. Open it:   file://$(CURDIR)/_build/html/index.html"
