@@ -3,7 +3,8 @@
 - Scripts and styles of other hosts are dropped; MathJax is copied from an installed package.
 - Every picture has words for readers who cannot see it. One without them is a warning, and a warning stops
   the build.
-- A chapter links its notebook, its exercises and its solutions; these link the chapter.
+- A chapter links its notebook, its exercises and its solutions; these link the chapter. A page of solutions
+  does not show the marks between which an answer is cut out.
 - Each page describes itself to search engines.
 - Buttons that open a notebook elsewhere appear only when COURSE_REPOSITORY_URL says where.
 """
@@ -15,6 +16,7 @@ from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
+import nbformat
 from docutils import nodes
 from nbclient.output_widget import OutputWidget
 from sphinx.util import logging
@@ -24,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 MATHJAX = ("tex-chtml.js", "output/chtml/fonts", "input/tex/extensions", "a11y", "sre")
 MATHJAX_OF_QUIZ = re.compile(r"https://[\w.-]+/npm/mathjax@3/es5/tex-svg\.js")
+MARK = re.compile(r"\s*# (BEGIN|END) SOLUTION")
 NOTEBOOK = re.compile(r"notebooks/(exercises/|solutions/)?(\d\d_\w+)")
 
 
@@ -128,6 +131,16 @@ def links_of_chapter(app, pagename, templatename, context, doctree):
     context["body"] = context["body"].replace("</h1>", "</h1>\n" + navigation, 1)
 
 
+def without_marks(app, page, source):
+    """Take the marks of an answer's first and last line out of the cells of solutions."""
+    if page.startswith("notebooks/solutions/"):
+        notebook = nbformat.reads(source[0], as_version=4)
+        for cell in notebook.cells:
+            lines = [line for line in cell.source.splitlines() if not MARK.match(line)]
+            cell.source = "\n".join(lines) if cell.cell_type == "code" else cell.source
+        source[0] = nbformat.writes(notebook)
+
+
 def description(app, pagename, templatename, context, doctree):
     """The first paragraph, for search engines, unless the page has its own."""
     if doctree is None or 'name="description"' in context.get("metatags", ""):
@@ -170,6 +183,7 @@ def setup(app):
     app.connect("config-inited", only_our_assets)
     app.connect("config-inited", launch_buttons)
     app.connect("build-finished", copy_mathjax)
+    app.connect("source-read", without_marks)
     changes = (mathjax_of_quiz, references_are_no_list, words_for_pictures, links_of_chapter, description)
     for change in changes:
         app.connect("html-page-context", change)

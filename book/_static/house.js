@@ -1,4 +1,5 @@
-// A box that scrolls must be reachable by keyboard; a box that does not must not be a stop.
+// Stops of the Tab key: a box that scrolls is one, a box that does not is none; nor are the buttons for copying
+// and the links of headings to themselves, of which there is one at every cell and every heading.
 "use strict";
 
 const BOXES = "div.math, .pst-scrollable-table-container, .output, pre";
@@ -11,6 +12,8 @@ function reachableBoxes() {
 }
 
 function whenReady() {
+  for (const button of document.querySelectorAll("button.copybtn, a.headerlink"))
+    button.tabIndex = -1;
   const mathematics = window.MathJax?.startup?.promise ?? Promise.resolve();
   mathematics.then(reachableBoxes);
   window.addEventListener("resize", reachableBoxes);
