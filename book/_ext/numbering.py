@@ -1,7 +1,7 @@
-"""Chapters carry the number of their file, wherever their title stands; equations and figures begin with it.
+"""Chapters carry the number of their file wherever their title stands; equations and figures begin with it.
 
-The third equation of notebooks/08_attention is (8.3). Pages that are no chapter count from 1. The solutions of
-an exercise are its own source, and so begin with its title: here they are called solutions.
+The third equation of notebooks/08_attention is (8.3). Pages that are no chapter count from 1. The solutions
+of an exercise are its own source, and so begin with its title: here they are called solutions.
 """
 
 import re
