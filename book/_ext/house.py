@@ -25,7 +25,6 @@ from sphinx.util.fileutil import copy_asset
 logger = logging.getLogger(__name__)
 
 MATHJAX = ("tex-chtml.js", "output/chtml/fonts", "input/tex/extensions", "a11y", "sre")
-MATHJAX_OF_QUIZ = re.compile(r"https://[\w.-]+/npm/mathjax@3/es5/tex-svg\.js")
 MARK = re.compile(r"\s*# (BEGIN|END) SOLUTION")
 NOTEBOOK = re.compile(r"notebooks/(exercises/|solutions/)?(\d\d_\w+)")
 
@@ -61,20 +60,6 @@ def copy_mathjax(app, exception):
     for part in MATHJAX:
         target = app.outdir / "_static" / "mathjax" / part
         copy_asset(source / part, target if (source / part).is_dir() else target.parent)
-
-
-def mathjax_of_quiz(app, pagename, templatename, context, doctree):
-    """A quiz loads MathJax where the page has not; it must take ours.
-
-    Where the page has, a quiz that finds it half loaded would replace its settings and load it again, in the
-    middle of its work. So it must wait for the whole of it; the page's own typesetting comes to the quiz too.
-    """
-    if "body" in context:
-        ours = context["pathto"]("_static/" + app.config.mathjax_path, resource=True)
-        body = MATHJAX_OF_QUIZ.sub(ours, context["body"])
-        context["body"] = body.replace(
-            "typeof MathJax != 'undefined'", "typeof MathJax != 'undefined' && MathJax.typeset"
-        )
 
 
 class Pictures(HTMLParser):
@@ -184,7 +169,7 @@ def setup(app):
     app.connect("config-inited", launch_buttons)
     app.connect("build-finished", copy_mathjax)
     app.connect("source-read", without_marks)
-    changes = (mathjax_of_quiz, references_are_no_list, words_for_pictures, links_of_chapter, description)
+    changes = (references_are_no_list, words_for_pictures, links_of_chapter, description)
     for change in changes:
         app.connect("html-page-context", change)
     app.connect("html-page-context", names_for_toggles, priority=900)  # after the theme has made the tree

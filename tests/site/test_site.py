@@ -152,12 +152,18 @@ def test_mathematics_is_shown_from_a_file(visit, browser):
     page.close()
 
 
-def test_a_quiz_waits_until_mathjax_is_whole():
-    """Found half loaded, it would be loaded again in the middle of its work, and raw commands would show."""
-    quizzes = [page for page in PAGES if "MathJax.typeset([container])" in (SITE / page).read_text()]
-    assert quizzes
-    for page in quizzes:
-        assert "typeof MathJax != 'undefined')" not in (SITE / page).read_text(), page
+@each_page
+def test_a_quiz_replies_by_keyboard(visit):
+    for question in visit.page.locator(".question").all():
+        answers = question.locator("details")
+        assert answers.count() >= 3 and question.locator("details.right").count() == 1
+        for answer in answers.all():
+            answer.locator("summary").focus()
+            answer.locator("summary").press("Enter")
+            assert question.locator("[role=status]:visible").count() == 1
+            assert answer.locator("[role=status]").is_visible()
+        answer.locator("summary").press("Enter")
+        assert question.locator("[role=status]:visible").count() == 0
 
 
 @each_page
