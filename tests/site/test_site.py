@@ -241,11 +241,20 @@ def test_a_phone_scrolls_in_one_direction(visit, browser, address):
     assert wide == [PHONE["width"], []]
 
 
-def test_search_finds_a_word_of_the_book(browser, address):
-    search = Visit(browser, address, "search.html?q=softmax")
+def test_the_map_links_the_chapters_that_are_written(browser, address):
+    visit = Visit(browser, address, "book/intro.html")
+    links = visit.page.locator("ul.chapters a").evaluate_all("links => links.map(link => link.pathname)")
+    assert links == [f"/notebooks/{path.stem}.html" for path in sorted(ROOT.glob("notebooks/[0-9]*.ipynb"))]
+    assert visit.page.locator("ul.chapters li.planned").count() == 20 - len(links)
+    visit.context.close()
+
+
+@pytest.mark.parametrize("word", ["softmax", "backpropagation"])
+def test_search_finds_a_word_of_the_book(word, browser, address):
+    search = Visit(browser, address, f"search.html?q={word}")
     result = search.page.locator("#search-results li a").first
     result.wait_for(timeout=10_000)
-    assert "softmax" in search.page.locator("#search-results").inner_text().lower()
+    assert word in search.page.locator("#search-results").inner_text().lower()
     search.context.close()
 
 
