@@ -84,7 +84,7 @@ def greedy(next_logits, B, bos, eos, max_length, pad=0, choose=most_likely):
     running = np.arange(B)  # the sentences that have not ended
     for t in range(max_length):
         logits = _ask(next_logits, tokens[running, : t + 1], running, bos, eos, pad)  # (R, V)
-        tokens[running, t + 1] = _check_chosen(choose(logits), logits)
+        tokens[running, t + 1] = _check_chosen(np.asarray(choose(logits)), logits)
         running = running[tokens[running, t + 1] != eos]
         if running.size == 0:
             break
@@ -197,7 +197,7 @@ def _check_search(next_logits, B, bos, eos, pad, **sizes):
 
 
 def _ask(next_logits, prefixes, rows, *tokens):
-    """The logits (R, V) of these beginnings. Raises ValueError unless they are R, and the tokens below V."""
+    """The logits (R, V) of R beginnings. Raises ValueError for another shape, or a token not below V."""
     logits = np.asarray(next_logits(prefixes, rows))
     if logits.ndim != 2 or len(logits) != len(rows):
         raise ValueError(f"next_logits: expected logits ({len(rows)}, V), got shape {logits.shape}")
