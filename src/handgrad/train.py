@@ -20,7 +20,7 @@ import optree
 from tqdm import tqdm
 
 from . import model, optim
-from .algebra import is_shape
+from .algebra import check_integer, check_number, is_shape
 from .config import Config, init, shapes
 
 FORMAT = 1  # of a checkpoint
@@ -30,37 +30,49 @@ FORMAT = 1  # of a checkpoint
 class Recipe:
     """How a model is trained. Smoothing, betas and eps are those of Vaswani et al. 2017, sections 5.3, 5.4.
 
-    Raises ValueError, with the name of the field, if a value is out of range.
+    Raises TypeError or ValueError, with the name of the field, if a value is of another kind or out of range.
     """
 
-    steps: int  # number of updates
-    batch_size: int  # sentences in a batch
-    peak: float  # the highest learning rate
-    warmup: int  # updates until it is reached
+    steps: int  # number of updates, at least 1
+    batch_size: int  # sentences in a batch, at least 1
+    peak: float  # the highest learning rate, above 0
+    warmup: int  # updates until it is reached, at least 1; a cosine needs one more to fall
     schedule: str = "cosine"  # or "inverse_square_root"
-    label_smoothing: float = 0.1
-    max_norm: float = 1.0  # the gradient is clipped to this length
-    beta_1: float = 0.9
+    label_smoothing: float = 0.1  # in [0, 1)
+    max_norm: float | None = 1.0  # the gradient is clipped to this length, above 0; None: it is not clipped
+    beta_1: float = 0.9  # in [0, 1), as beta_2
     beta_2: float = 0.98
-    eps: float = 1e-9
-    weight_decay: float = 0.0
+    eps: float = 1e-9  # above 0
+    weight_decay: float = 0.0  # not negative
 
     def __post_init__(self):
         if self.schedule not in ("cosine", "inverse_square_root"):
             raise ValueError(f'schedule: expected "cosine" or "inverse_square_root", got {self.schedule!r}')
-        for name in ("steps", "batch_size", "warmup"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing: expected 0 ≤ label_smoothing < 1, got {self.label_smoothing}")
+        for name in ("steps", "batch_size"):
+            check_integer(name, getattr(self, name), least=1)
+        last = self.steps - 1 if self.schedule == "cosine" else self.steps
+        check_integer("warmup", self.warmup, least=1, most=last)
+        for name in ("peak", "eps"):
+            check_number(name, getattr(self, name), positive=True)
+        for name in ("label_smoothing", "beta_1", "beta_2"):
+            check_number(name, getattr(self, name), below=1)
+        check_number("weight_decay", self.weight_decay)
+        if self.max_norm is not None:
+            check_number("max_norm", self.max_norm, positive=True)
 
     @property
     def adam(self):
         """The options of AdamW."""
         return dict(beta_1=self.beta_1, beta_2=self.beta_2, eps=self.eps, weight_decay=self.weight_decay)
 
+    @property
+    def longest(self):
+        """The length to which a gradient is clipped: `max_norm`, or ∞."""
+        return math.inf if self.max_norm is None else self.max_norm
+
     def rate(self, step):
-        """Return the learning rate of update `step` = 1 … steps."""
+        """Return the learning rate of update `step` = 1 … steps; TypeError or ValueError for another step."""
+        check_integer("step", step, least=1, most=self.steps)
         if self.schedule == "cosine":
             return optim.cosine(step, self.steps, self.peak, self.warmup)
         return optim.inverse_square_root(step, 1, self.warmup, scale=self.peak * math.sqrt(self.warmup))
@@ -115,7 +127,7 @@ def update(state, batch, config, recipe, draw_keep=None, gradients=model.loss_an
     options = {"draw_keep": draw_keep, "label_smoothing": recipe.label_smoothing}
     loss, grads = gradients(state.params, config, batch, **options)
     check_loss(loss, state)
-    grads, _ = optim.clip_by_global_norm(grads, recipe.max_norm)
+    grads, _ = optim.clip_by_global_norm(grads, recipe.longest)
     rate = recipe.rate(state.step + 1)
     params, moments = optim.adamw(state.params, grads, state.moments, rate, **recipe.adam)
     return state.after(params, moments, loss, batch=batch, config=config)

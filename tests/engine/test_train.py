@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import math
 import zipfile
 
 import numpy as np
@@ -103,6 +104,33 @@ def test_gradients_from_elsewhere_are_used_by_both_engines():
     undoubled = run(state, CONFIG, recipe, until=5)  # Adam all but divides the factor out of the losses
     m, halved = (run.moments["m"]["encoder"][0]["feed_forward"]["W_1"] for run in (one, undoubled))
     assert 1.9 < np.linalg.norm(m) / np.linalg.norm(halved) < 2.1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_without_a_length_no_gradient_is_clipped(engine):
+    losses = {}
+    for max_norm in (None, 1e9, 1e-3):
+        recipe = dataclasses.replace(RECIPE, max_norm=max_norm)
+        state = train.start(CONFIG, seed=1, dtype=np.float64)
+        losses[max_norm] = run(state, CONFIG, recipe, until=5, engine=engine).losses
+    assert losses[None] == losses[1e9] != losses[1e-3]
+
+
+@pytest.mark.parametrize("max_norm", [None, 0.5])
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_gradient_that_is_not_finite_stops_the_training(engine, max_norm, wrong):
+    def spoiled(*args, **options):
+        loss, grads = model.loss_and_gradients(*args, **options)
+        grads["encoder"][1]["feed_forward"]["b_1"][3] = wrong
+        return loss, grads
+
+    engine, recipe = (
+        functools.partial(engine, gradients=spoiled),
+        dataclasses.replace(RECIPE, max_norm=max_norm),
+    )
+    with pytest.raises(FloatingPointError, match="grads"):
+        run(train.start(CONFIG, 0), CONFIG, recipe, until=1, engine=engine)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -267,12 +295,41 @@ def test_label_smoothing_reaches_the_loss():
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"schedule": "linear"}, {"steps": 0}, {"batch_size": 0}, {"warmup": 0}, {"label_smoothing": 1.0}],
+    ("name", "values"),
+    {
+        "schedule": ["linear", None, ["cosine"]],
+        "steps": [0, -1, 2.5, 60.0, math.nan, True, "60", None],
+        "batch_size": [0, 6.0, math.inf, True, None],
+        "warmup": [0, -1, 2.5, True, 60, 61, None],  # a cosine of 60 updates needs one to fall
+        "peak": [0.0, -1e-3, math.nan, math.inf, True, "1e-3", None, np.array([1e-3])],
+        "label_smoothing": [1.0, -0.1, math.nan, True, "0.1", None],
+        "max_norm": [0.0, -1.0, math.nan, math.inf, True, "1"],
+        "beta_1": [1.0, -0.1, math.nan, False, None],
+        "beta_2": [1.0, 1.5, -0.1, math.nan, True, None],
+        "eps": [0.0, -1e-9, math.nan, math.inf, True, None],
+        "weight_decay": [-0.1, math.nan, math.inf, False, None],
+    }.items(),
 )
-def test_bad_recipes_are_refused_by_name(change):
-    with pytest.raises(ValueError, match=next(iter(change))):
-        dataclasses.replace(RECIPE, **change)
+def test_bad_recipes_are_refused_by_name(name, values):
+    for value in values:
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
+            dataclasses.replace(RECIPE, **{name: value})
+
+
+def test_a_recipe_may_hold_what_its_docstring_allows():
+    for change in (
+        {"max_norm": None},
+        {"beta_1": 0, "beta_2": 0.0, "label_smoothing": 0, "weight_decay": 0},
+        {"warmup": 59},
+        {"warmup": 60, "schedule": "inverse_square_root"},
+        {"steps": np.int64(60), "peak": np.float32(5e-3)},
+    ):
+        recipe = dataclasses.replace(RECIPE, **change)
+        rates = [recipe.rate(step) for step in range(1, 61)]
+        assert max(rates) == pytest.approx(recipe.peak) and np.argmax(rates) == recipe.warmup - 1
+        for step in (0, 61, 2.5, True):
+            with pytest.raises((TypeError, ValueError), match="step"):
+                recipe.rate(step)
 
 
 def test_a_goal_behind_or_beyond_is_refused():

@@ -37,7 +37,7 @@ def engine(state, config, recipe, gradients=None):
             loss, new = gradients(params, config, batch, **arguments)
             optree.tree_map_(np.copyto, grads, new)
         check_loss(loss, state)
-        options = recipe.adam | dict(max_norm=recipe.max_norm, workspace=workspace)
+        options = recipe.adam | dict(max_norm=recipe.longest, workspace=workspace)
         adamw_in_place(p, g, moments, recipe.rate(state.step + 1), **options)
         after = {"step": moments["step"], "m": first, "v": second}
         return state.after(params, after, loss, batch=batch, config=config)
