@@ -4,14 +4,16 @@ A `State` is everything that the rest of a training depends on. `run` is a funct
 it computes the same numbers, bit for bit, whether it was saved and loaded in between or not.
 """
 
+import contextlib
 import copy
 import dataclasses
+import glob
 import io
 import json
 import math
 import os
+import secrets
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +24,11 @@ from tqdm import tqdm
 from . import model, optim
 from .algebra import check_integer, check_number, is_shape
 from .config import Config, init, shapes
+
+try:
+    import fcntl
+except ImportError:  # Windows: no file is locked, and none is removed
+    fcntl = None
 
 FORMAT = 1  # of a checkpoint
 
@@ -208,22 +215,26 @@ class CheckpointError(ValueError):
 def save(path, state: State, config: Config, recipe: Recipe) -> None:
     """Write the state to one file, atomically: afterwards `path` holds all of it, or what it held before.
 
+    The file is written beside `path` first. What killed saves to `path` have left there is removed; what
+    another process is writing is not.
     Raises TypeError if the generator is not one of `np.random.default_rng`; TypeError or ValueError if the
     state does not fit the config and the recipe, or holds numbers that are not finite; OSError if the file
     cannot be written.
     """
     about, arrays = contents(state, config, recipe)
     path = check_place(path)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with open(descriptor, "wb") as file:
-            np.savez(file, about=np.array(json.dumps(about)), **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    remove_abandoned(path)
+    part, lock = begin(path)
+    with lock:  # until the file has its name
+        try:
+            with open(part, "wb") as file:
+                np.savez(file, about=np.array(json.dumps(about)), **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
 
 
 def load(path, config: Config, recipe: Recipe) -> State:
@@ -337,3 +348,31 @@ def check_place(path):
     if path.is_dir():
         raise IsADirectoryError(f"checkpoint: expected a file, got the folder {path}")
     return path
+
+
+def begin(path):
+    """Create an empty file beside `path`. Returns its path, and an open lock of it.
+
+    The lock tells `remove_abandoned` of other processes that this one goes on. It ends when it is closed, and
+    when the process ends, however that ends.
+    """
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    lock = open(part, "xb")
+    if fcntl is None:
+        lock.close()
+        return part, lock
+    with contextlib.suppress(OSError):  # a file system without locks, where nothing is removed either
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    if part.exists():
+        return part, lock
+    lock.close()  # it was taken for an abandoned one before it was locked
+    return begin(path)
+
+
+def remove_abandoned(path):
+    """Remove the files of `begin` whose process was killed: those that nobody holds the lock of."""
+    digits = "[0-9a-f]" * 8
+    for part in path.parent.glob(f"{glob.escape(path.name)}.{digits}.part") if fcntl else ():
+        with contextlib.suppress(OSError), open(part, "r+b") as file:  # locked, not ours, or just removed
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            part.unlink()

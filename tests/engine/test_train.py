@@ -5,6 +5,9 @@ import dataclasses
 import functools
 import json
 import math
+import os
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -559,3 +562,66 @@ def test_settings_may_be_numbers_of_numpy(small, tiny):
     train.save(small, tiny, config, recipe)
     assert same(train.load(small, config, recipe), tiny)
     assert same(train.load(small, TINY, dataclasses.replace(SHORT, peak=0.5)), tiny)
+
+
+def test_who_may_read_a_checkpoint_is_left_to_the_umask(small):
+    mask = os.umask(0o022)
+    os.umask(mask)
+    assert small.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+SAVING = """
+import sys
+import numpy as np
+sys.path.append(sys.argv[2])
+import test_train as tests
+
+savez = np.savez
+def slowly(file, **arrays):
+    file.write(b"half of it")
+    file.flush()
+    print("writing", flush=True)
+    sys.stdin.readline()
+    file.seek(0)
+    savez(file, **arrays)
+np.savez = slowly
+tests.train.save(sys.argv[1], tests.train.start(tests.TINY, 7), tests.TINY, tests.SHORT)
+"""
+
+
+def test_what_a_killed_save_left_is_removed_and_what_another_is_writing_is_not(small, tiny):
+    folder, names = small.parent, ["small.npz", "small.npz.mine.part", "other.npz.0123abcd.part"]
+    for name in names[1:]:
+        (folder / name).touch()
+    command = [sys.executable, "-c", SAVING, str(small), os.path.dirname(__file__)]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, **pipes) as killed, subprocess.Popen(command, **pipes) as slow:
+        try:
+            assert [process.stdout.readline() for process in (killed, slow)] == ["writing\n"] * 2
+            train.save(small, tiny, TINY, SHORT)  # both are at work
+            assert len(list(folder.iterdir())) == 3 + 2
+            killed.kill()
+            killed.wait()
+            train.save(small, tiny, TINY, SHORT)
+            assert len(list(folder.iterdir())) == 3 + 1 and survives(small, tiny)
+            slow.communicate("go on\n", timeout=60)
+            assert slow.returncode == 0
+        finally:
+            killed.kill()
+            slow.kill()
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+    assert same(train.load(small, TINY, SHORT), train.start(TINY, 7))
+
+
+def test_a_file_that_was_removed_before_it_was_locked_is_begun_again(small, tiny, monkeypatch):
+    removed, flock = [], train.fcntl.flock
+
+    def late(file, operation):
+        if not removed:
+            removed.append(file.name)
+            os.remove(file.name)
+        flock(file, operation)
+
+    monkeypatch.setattr(train.fcntl, "flock", late)
+    train.save(small, tiny, TINY, SHORT)
+    assert len(removed) == 1 and survives(small, tiny) and list(small.parent.iterdir()) == [small]
