@@ -138,6 +138,22 @@ def test_a_gradient_that_is_not_finite_stops_the_training(engine, max_norm, wron
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_gradients_from_elsewhere_that_do_not_fit_are_refused(engine):
+    """Both of these could be written into arrays of the right shape and type."""
+    for change, message in (
+        (lambda g: g[:1], r"grads: expected shape .*, got \(1"),
+        (lambda g: g.astype(np.float64), "grads: expected float32 .*, got float64"),
+    ):
+
+        def changed(*args, change=change, **options):
+            loss, grads = model.loss_and_gradients(*args, **options)
+            return loss, optree.tree_map(change, grads)
+
+        with pytest.raises((TypeError, ValueError), match=message):
+            run(train.start(CONFIG, 0), until=1, engine=functools.partial(engine, gradients=changed))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_moments_that_do_not_fit_are_refused(engine):
     """A transposed one has as many numbers."""
     state = train.start(CONFIG, 0)
