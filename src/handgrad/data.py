@@ -87,7 +87,7 @@ def split_numbers(rng: np.random.Generator, train: int, held_out: int) -> tuple[
 class Vocabulary:
     """Tokens of both languages; the integer of a token is its place. 0 is padding, 1 begins, 2 ends.
 
-    Raises ValueError unless the tokens begin with these three and are all different.
+    Raises ValueError unless the tokens begin with these three and are different strings, none of them empty.
     """
 
     tokens: tuple[str, ...]
@@ -95,6 +95,9 @@ class Vocabulary:
     pad, bos, eos = 0, 1, 2
 
     def __post_init__(self):
+        empty = [token for token in self.tokens if not (isinstance(token, str) and token)]
+        if empty:
+            raise ValueError(f"tokens: expected strings that are not empty, got {empty[0]!r}")
         if tuple(self.tokens[:3]) != (PAD, BOS, EOS):
             raise ValueError(f"tokens: expected to begin with {(PAD, BOS, EOS)}, got {self.tokens[:3]}")
         if len(self._places) != len(self.tokens):
@@ -146,8 +149,8 @@ def integers(name: str, values: Sequence[int], below: int | None = None) -> np.n
 
     Raises TypeError for other kinds than integers, ValueError for another shape or range.
     """
-    array = np.asarray(values) if len(values) else np.zeros(0, dtype=int)
-    if array.dtype.kind not in "iu":
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name}: expected integers, got {array.dtype}")
     if array.ndim != 1:
         raise ValueError(f"{name}: expected one axis, got shape {array.shape}")
