@@ -53,7 +53,8 @@ def most_likely(logits):
 
     Raises FloatingPointError if a logit is not finite.
     """
-    return np.argmax(below_largest(logits), axis=-1)
+    largest(logits)
+    return np.argmax(logits, axis=-1)
 
 
 def sampler(rng, temperature=1.0):
@@ -65,7 +66,7 @@ def sampler(rng, temperature=1.0):
     check_number("temperature", temperature, positive=True)
 
     def draw(logits):
-        return np.argmax(below_largest(logits) / temperature + rng.gumbel(size=logits.shape), axis=-1)
+        return np.argmax((logits - largest(logits)) / temperature + rng.gumbel(size=logits.shape), axis=-1)
 
     return draw
 
@@ -168,21 +169,21 @@ def translate(params, config, vocabulary, texts, width=1, alpha=0.6, max_length=
     return [vocabulary.decode(row) for row in tokens]
 
 
-def below_largest(logits):
-    """Return z − max z of each row z of logits (R, V): at most 0, and −∞ where a token is impossible.
+def largest(logits):
+    """Return the largest logit of each row: (R, V) -> (R, 1).
 
     Raises FloatingPointError if a logit is NaN or ∞, or a row has none but −∞.
     """
-    largest = logits.max(axis=-1, keepdims=True)  # (R, 1); NaN if one of the row is
-    if not np.isfinite(largest).all():
-        row = int(np.argmin(np.isfinite(largest[..., 0])))
-        got = f"{largest.flat[row]} as the largest of row {row}"
+    z = logits.max(axis=-1, keepdims=True)  # NaN if one of the row is
+    if not np.isfinite(z).all():
+        row = int(np.argmin(np.isfinite(z)))
+        got = f"{z[row, 0]} as the largest of row {row}"
         raise FloatingPointError(f"logits: expected finite numbers, or −∞ in some places, got {got}")
-    return logits - largest
+    return z
 
 
 def _log_softmax(z):
-    z = below_largest(z)
+    z = z - largest(z)
     return z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
 
 
