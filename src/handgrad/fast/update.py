@@ -5,7 +5,7 @@ import math
 import numpy as np
 import optree
 
-from ..optim import checked, clip_factor
+from ..optim import check_like, checked, clip_factor
 from ..train import check_loss
 from . import kernels, step
 from .memory import Workspace, shares
@@ -35,9 +35,10 @@ def engine(state, config, recipe, gradients=None):
             )
         else:
             loss, new = gradients(params, config, batch, **arguments)
+            check_like(params, "grads", new)
             optree.tree_map_(np.copyto, grads, new)
         check_loss(loss, state)
-        options = recipe.adam | dict(max_norm=recipe.max_norm, workspace=workspace)
+        options = recipe.adam | dict(max_norm=recipe.longest, workspace=workspace)
         adamw_in_place(p, g, moments, recipe.rate(state.step + 1), **options)
         after = {"step": moments["step"], "m": first, "v": second}
         return state.after(params, after, loss, batch=batch, config=config)
