@@ -30,7 +30,8 @@ def random_batch(config, rng, B=3, T=5, S=6, blind=False):
     """
 
     def rows(length):
-        tokens = rng.integers(1, min(config.V, 9), (B, length))  # fewer than positions: some repeat
+        different = min(config.V, max(9, B * length // 4))  # fewer than positions: some repeat
+        tokens = rng.integers(1, different, (B, length))
         if config.pad is not None:
             for b in range(1, max(B, 2)):  # the first row is full, unless it is the only one
                 tokens[b % B, length - b % length :] = config.pad
