@@ -77,7 +77,7 @@ def test_without_any_one_case_two_choices_would_never_meet():
 
 # The gradients
 
-TOLERANCE = {"float64": 1e-12, "float32": 1e-5}
+TOLERANCE = {"float64": 1e-12, "float32": 5e-5}
 """Of the largest entry of a gradient: 1e-16, or 6e-8, after thousands of additions. Besides there may be ten
 roundings of the largest entry of all, since what is 0 by symmetry is a difference of such; and eight times
 what torch's own float32 loses of this gradient, since where dA hardly differs from its mean all lose more."""
@@ -119,7 +119,8 @@ def agree(name, loss, grads):
     wanted_loss, wanted, lost = oracle(name)
     precision = CASES[name]["precision"]
     tolerance, rounding = TOLERANCE[precision], np.finfo(precision).eps
-    assert loss.dtype == precision and abs(loss - wanted_loss) <= tolerance * wanted_loss
+    assert loss.dtype == precision
+    assert abs(loss - wanted_loss) <= tolerance * (1 + wanted_loss)  # a small loss is a difference of logits
     assert optree.tree_structure(grads) == optree.tree_structure(wanted)
     largest = max(np.abs(leaf).max() for leaf in optree.tree_leaves(wanted))
     rows = zip(*map(optree.tree_leaves, (grads, wanted, lost)), strict=True)
