@@ -96,21 +96,21 @@ def oracle(name):
 
 
 def by_the_model(name):
-    params, config, batch, new_draw, smoothing = problem(CASES[name])
-    return model.loss_and_gradients(params, config, batch, new_draw(), smoothing)
+    return in_its_library(name, model.loss_and_gradients)
 
 
 def by_the_fast_step(name):
+    return in_its_library(name, fast_step.loss_and_gradients, workspace_of(CASES[name]))
+
+
+def in_its_library(name, loss_and_gradients, *workspace):
+    """Loss and gradients of a case, computed with arrays of its library, as NumPy arrays."""
     params, config, batch, new_draw, smoothing = problem(CASES[name])
-    to, draw_keep = torch.from_numpy if CASES[name]["library"] == "torch" else np.asarray, new_draw()
-    loss, grads = fast_step.loss_and_gradients(
-        optree.tree_map(to, params),
-        config,
-        optree.tree_map(to, batch),
-        draw_keep and (lambda shape: to(draw_keep(shape))),
-        smoothing,
-        workspace_of(CASES[name]),
-    )
+    to, draw = torch.from_numpy if CASES[name]["library"] == "torch" else np.asarray, new_draw()
+    draw_keep = draw and (lambda shape: to(draw(shape)))
+    params, batch = (optree.tree_map(to, tree) for tree in (params, batch))
+    loss, grads = loss_and_gradients(params, config, batch, draw_keep, smoothing, *workspace)
+    assert {type(leaf) for leaf in optree.tree_leaves(grads)} == {type(to(np.ones(1)))}
     return np.asarray(loss), optree.tree_map(np.asarray, grads)
 
 
