@@ -149,6 +149,10 @@ def _all_heads_in_one(dy, cache):
     return dx, namespace(dy).sum(dy * cache["x_hat"], axis=axes), dbeta
 
 
+def _sum_of_100_rows(x):
+    return x.reshape((-1, x.shape[-1]))[:100, :].sum(0)
+
+
 def _lonely_query_bias(dy, cache):
     """db_Q is 0 where keys and values have no bias."""
     dx, dparams = OPS["rotary_attention"].backward(dy, cache)
@@ -196,6 +200,12 @@ EVERY_KIND = "every kind"
 
 BLIND_SPOTS = [
     ("layer_norm", "dγ sums two axes", _all_heads_in_one, ["... = B H T"]),
+    (
+        "layer_norm",
+        "dγ of 100 rows",
+        _changed("layer_norm", 1, lambda dgamma, dy, cache: _sum_of_100_rows(dy * cache["x_hat"])),
+        ["B = 1, T = 120"],
+    ),
     ("layer_norm", "no dβ with heads", _at("layer_norm", 2, lambda dy: dy.ndim == 4), ["... = B H T"]),
     (
         "gated_feed_forward",
@@ -215,7 +225,7 @@ BLIND_SPOTS = [
     (
         "linear",
         "db of 100 rows",
-        _changed("linear", 2, lambda db, dy, cache: dy.reshape((-1, dy.shape[-1]))[:100, :].sum(0)),
+        _changed("linear", 2, lambda db, dy, cache: _sum_of_100_rows(dy)),
         ["B = 1, T = 120"],
     ),
     ("attention", "dv not transposed if T = S", _not_transposed_where_square, ["S = 5"]),
