@@ -1,5 +1,6 @@
 """Every displayed equation of the chapters is checked by an executed cell; the rule refuses what it must."""
 
+import copy
 from pathlib import Path
 
 import nbformat
@@ -206,6 +207,20 @@ def tagged(*tags):
             "eq-two: tagged verifies:eq-two:general:dx:dy, but what is checked has nothing to do with dy",
         ),
         (
+            notebook(  # the ratio of two exponentials, not of two weights
+                text="$$ \\frac{a_{ij}}{a_{ir}} = \\frac{g_{ij}}{g_{ir}} $$ (eq-square)",
+                code="prove_equal(exp(x[j]) / exp(y[j]), g(j))",
+            ),
+            "eq-square: tagged verifies:eq-square:general, but what is checked has nothing to do with a",
+        ),
+        (
+            notebook(  # a sum of deltas, whatever the query and the key are
+                text="$$ \\mathrm{Var}(\\mathbf{q}\\cdot\\mathbf{k}) = K $$ (eq-square)",
+                code="K = sizes('K')\nprove_equal(total(lambda c: delta(c, c), K), K)",
+            ),
+            "eq-square: tagged verifies:eq-square:general, but what is checked has nothing to do with k or q",
+        ),
+        (
             notebook(code="prove_equal(square, total(lambda k: x[k] * x[k], D))"),
             "eq-square: tagged verifies:eq-square",
         ),
@@ -230,6 +245,24 @@ def tagged(*tags):
 def test_the_rule_refuses(bad, complaint):
     found = evidence.problems(bad)
     assert any(problem.startswith(complaint) for problem in found), found
+
+
+@pytest.mark.parametrize("path, notebook", CHAPTERS, ids=[path.stem for path, _ in CHAPTERS])
+def test_most_tags_are_refused_on_the_cell_of_another_equation(path, notebook):
+    cells = [
+        [tag for tag in cell.metadata.get("tags", []) if tag.startswith("verifies:")]
+        for cell in notebook.cells
+    ]
+    places = [place for place, tags in enumerate(cells) if tags]
+    moved, refused = 0, 0
+    for distance in range(2, 7):
+        wrong = copy.deepcopy(notebook)
+        for place, other in zip(places, [*places[distance:], *places[:distance]], strict=True):
+            wrong.cells[other].metadata.tags = cells[place]
+        found = " ".join(evidence.problems(wrong))
+        tags = {tag for tags in cells for tag in tags}
+        moved, refused = moved + len(tags), refused + sum(f"tagged {tag}," in found for tag in tags)
+    assert refused >= 0.5 * moved, f"{refused} of {moved} refused"
 
 
 @pytest.mark.parametrize(

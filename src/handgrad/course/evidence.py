@@ -81,12 +81,12 @@ class Equation:
         groups, order = {}, (*KINDS, None)
         for part, kinds in self.parts.items():
             groups.setdefault(kinds, []).append(part)
-        return sorted(groups.items(), key=lambda group: -order.index(next(iter(group[0]), None)))
+        return sorted(groups.items(), key=lambda group: (-order.index((*group[0], None)[0]), len(group[0])))
 
     @property
     def strength(self):
         """The strongest kind that all parts have; None if a part has no evidence."""
-        return next(iter(self.evidence[0][0]), None)
+        return (*self.evidence[0][0], None)[0]
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -436,12 +436,16 @@ def _wrong_claim(claim, formulas, named):
 
 
 def _missing(mentioned, left, part):
-    """What a check must mention to be about a part, if it does not: its name, or a letter of its left side.
+    """What a check must mention to be about a part, if it does not.
 
-    Where the left side has a gradient, it must be one: dq is not q.
+    That is the name of the part, or the gradients on its left side (dq is not q), or else one of its letters.
     """
     gradients = {letter for letter in left if re.fullmatch(r"d\w+", letter)}
-    wanted = {plain(part)} | (gradients or left) if part else gradients or left
+    if part and plain(part) in mentioned or gradients and gradients <= mentioned:
+        return ""
+    if gradients:
+        return " and ".join(sorted(gradients - mentioned))
+    wanted = left | ({plain(part)} if part else set())
     return "" if wanted & mentioned or not wanted else " or ".join(sorted(wanted))
 
 
@@ -480,7 +484,7 @@ def _sentence(equation):
     """The evidence in words, the weakest part first: "exact in SymPy (gap); proved for every size (sum)"."""
     words = []
     for kinds, parts in equation.evidence:
-        names = ", ".join(f"`{part}`" for part in parts if part)
+        names = ", ".join(f"`{part}`" for part in parts) if len(equation.parts) > 1 else ""
         evidence = ", ".join(KINDS[kind] for kind in kinds) or "**not checked**"
         words.append(f"{evidence} ({names})" if names else evidence)
     return "; ".join(words)

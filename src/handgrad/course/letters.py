@@ -35,9 +35,10 @@ def plain(name):
 def letters(tex):
     r"""The letters of a formula: ``\mathrm{d}\hat x_j`` → {"dxhat"}, ``\mathbf{W}_Q x_i`` → {"wq", "x"}.
 
-    A derivative ∂y/∂x counts as dy and dx. Subscripts are left out, but for capitals; so are numbers, operators, and powers that are numbers.
+    A derivative ∂y/∂x counts as y and dx. Subscripts are left out, but for capitals; so are numbers,
+    operators, and powers that are numbers.
     """
-    tex = tex.replace(r"\mathrm{d}", r"\gradient ")
+    tex = re.sub(r"\\mathrm\{d\}|(?<=\}\{)\\partial", r"\\gradient ", tex)
     tex = re.sub(r"\\(?:mathbf|boldsymbol)\s*\{([^{}]*)\}", r" \1 ", tex)
     tex = re.sub(r"\\mathbb\{E\}", "", tex)
     tex = re.sub(r"\\(?:mathrm|operatorname)\{(\w+)\}", r"⟨\1⟩", tex)
@@ -48,7 +49,7 @@ def letters(tex):
     found, before = set(), ""
     for token in re.findall(r"\\[a-zA-Z]+|⟨\w+⟩|[a-zA-Z](?:_[A-Z])?", tex):
         name = token.strip("\\⟨⟩").removeprefix("var")
-        if token in (r"\gradient", r"\partial"):
+        if token == r"\gradient":
             before = "d"
         elif token == r"\hat":
             before += "^"
