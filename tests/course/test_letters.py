@@ -85,6 +85,7 @@ def test_what_a_check_mentions(code, some):
     [
         ("loss", "dx"),
         ("height", "x"),
+        ("loss", "total"),
         ("total(lambda x: g[x], D)", "x"),
         ("D + K + j", "k"),
         ("D + K + j", "j"),

@@ -177,18 +177,17 @@ def _gradients(node, known):
 def mentions(node, known):
     """The letters and names, as `plain` writes them, that a piece of code has to do with.
 
-    node: a check; known: the `definitions` in force there.
+    node: a check; known: the `definitions` in force there. Imported names and those of Python do not count.
     """
-    found, seen, todo = set(_gradients(node, known)), set(), sorted(free(node))
+    found, seen, todo = set(_gradients(node, known)), set(), free(node)
     while todo:
         name = todo.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        nodes, shown = known.get(name, ((), set()))
-        if shown is not None:
-            found |= {plain(name)} | shown
-        for made in nodes:
-            found.update(_gradients(made, known))
-            todo += free(made)
+        if name in known and name not in seen:
+            seen.add(name)
+            nodes, shown = known[name]
+            if shown is not None:
+                found |= {plain(name)} | shown
+            for made in nodes:
+                found.update(_gradients(made, known))
+                todo |= free(made)
     return found
