@@ -17,11 +17,14 @@ products multiplied out, constants pulled in front of sums, Kronecker deltas sum
 flattened (in a finite sum the order of summation is free), summation indices renamed in one canonical way.
 """
 
+import math
 from itertools import chain, count, groupby, permutations, product
 
+import mpmath
 import numpy as np
 import sympy as sp
 from sympy import Add, Indexed, IndexedBase, KroneckerDelta, Mul, Sum, Symbol, sympify
+from sympy.core.function import AppliedUndef
 
 _NAMES = ("k", "l", "m", "r", "s", "t", "u", "v", "w", "p", "q")  # how summation indices are printed
 _FREE, _CANONICAL = (
@@ -66,7 +69,8 @@ def sizes(names):
 
 
 def index(names, size):
-    """Free indices that run over 0 … size−1: ``i, j = index("i j", D)``."""
+    """Free indices that run over 0 … size−1: ``i, j = index("i j", D)``. The size: as n in `total`."""
+    size = _require_length(size, "size")
     return _one_or_all([Index(name, size) for name in names.split()])
 
 
@@ -77,30 +81,56 @@ def arrays(names):
 
 def labels(name, size):
     """An array of integers in 0 … size−1, such as token ids: ``y = labels("y", V)``, then ``z[i, y[i]]``."""
-    return IndexedBase(Index(name, size))
+    return IndexedBase(Index(name, _require_length(size, "size")))
 
 
 def total(f, n, name=None):
     """The sum f(0) + f(1) + … + f(n−1), where n may be a symbol.
 
     f     a function from an index to an expression
-    n     the number of terms
+    n     the number of terms: a positive integer, or an expression of sizes that is one whatever the sizes
+          are, such as D, D*T or D + 1. D - 1 is not, as it may be 0: call it n, and the longer size n + 1.
     name  how the summation index is printed; by default the first of k, l, m, … that is not in use
 
-    Raises ValueError if the given name already occurs in the summand (it would print an ambiguous formula).
+    Raises ValueError if the given name already occurs in the summand (it would print an ambiguous formula),
+    and for another n; TypeError if f is not a function, or what it returns or n is no expression.
     """
+    if not callable(f):
+        raise TypeError(f"f: expected a function of an index, got {f!r}")
+    n = _require_length(n, "n")
     place = Index("place", n, next(_unique))
-    summand = sympify(f(place))
+    summand = _expression(f(place), "f(k)")
     used = {symbol.name for symbol in summand.atoms(Symbol)}
     if name in used:
         raise ValueError(f"name: expected one that the summand does not use, got {name!r} for {summand}")
     k = Index(name or next(c for c in _names_without(used) if c not in used), n, next(_unique))
-    return Sum(summand.xreplace({place: k}), (k, 0, sympify(n) - 1))
+    return Sum(summand.xreplace({place: k}), (k, 0, n - 1))
 
 
 def equation(left, e):
     """The line "left = e", for display. left is LaTeX, for example r"\\mathrm{d}x_j"."""
     return sp.Eq(Symbol(left), sympify(e), evaluate=False)
+
+
+def _require_length(n, name):
+    """n as an expression that is a positive integer for all sizes ≥ 1; anything else is refused."""
+    n = _expression(n, name)
+    if n.is_Float:
+        raise TypeError(f"{name}: expected an integer, got {n}")
+    if n.atoms(Index):
+        raise ValueError(f"{name}: the length {n} depends on an index; use a 0/1 mask instead")
+    if not (n.is_integer and n.is_positive):
+        wanted = "a positive integer, or an expression of sizes that always is one, such as D or D + 1"
+        raise ValueError(f"{name}: expected {wanted}, got {n}")
+    return n
+
+
+def _expression(e, name):
+    """e as a SymPy expression; TypeError for what is none (text, a truth value, a whole array)."""
+    given, e = e, None if isinstance(e, (str, bool, np.ndarray)) else sympify(e)
+    if not isinstance(e, sp.Expr) or isinstance(e, IndexedBase):
+        raise TypeError(f"{name}: expected an expression, got {given!r}")
+    return e
 
 
 def _one_or_all(items):
@@ -118,9 +148,13 @@ def gradient(scalar, entry):
     """The partial derivative of a scalar by one entry such as ``x[j]``, or by a plain symbol.
 
     Deltas are summed away and constants pulled out, nothing else, so that the result can be read.
-    Raises ValueError if entry is neither, or if an index has no stated range or one that does not fit.
+    Raises ValueError if entry is neither, or an integer such as an index, a size or a label; if the scalar
+    uses it as an index; and if an index has no stated range or one that does not fit. TypeError if the
+    scalar or the entry is no expression.
     """
-    scalar, entry = sympify(scalar), sympify(entry)
+    scalar, entry = _expression(scalar, "scalar"), _expression(entry, "entry")
+    if entry.is_integer or isinstance(entry, Indexed) and isinstance(entry.base.label, Index):
+        raise ValueError(f"entry: {entry} is an integer; a derivative by it has no meaning")
     if isinstance(entry, Indexed):
         for position in entry.indices:
             _require_range(position)
@@ -128,6 +162,9 @@ def gradient(scalar, entry):
             raise ValueError(f"entry: {entry} has another number of indices than {entry.base} in the scalar")
     elif not isinstance(entry, Symbol):
         raise ValueError(f"entry: expected an array entry such as x[j], or a symbol, got {entry}")
+    variable = entry.base if isinstance(entry, Indexed) else entry
+    if any(position.has(variable) for e in scalar.atoms(Indexed) for position in e.indices):
+        raise ValueError(f"entry: {variable} is used as an index in the scalar, so it is an integer")
     derivative = sp.diff(_checked_and_fresh(scalar), entry)
     return _settle(derivative, multiply_out=False)
 
@@ -141,7 +178,7 @@ def normal_form(e):
     Equal to e for all sizes ≥ 1 and all values of the arrays; applied twice it changes nothing more.
     Raises ValueError for a sum that `total` did not make and for a delta between indices of unequal ranges.
     """
-    return _settle(sympify(e), multiply_out=True)
+    return _settle(_expression(e, "e"), multiply_out=True)
 
 
 def _settle(e, multiply_out):
@@ -162,8 +199,6 @@ def _checked_and_fresh(e):
     for k, low, high in e.limits:
         if not isinstance(k, Index) or k.mark == _FREE or low != 0 or high != k.size - 1:
             raise ValueError(f"expected sums made by total(f, n), got a sum over {k} from {low} to {high}")
-        if k.size.atoms(Index):
-            raise ValueError(f"the length {k.size} of a sum depends on an index; use a 0/1 mask instead")
     fresh = {k: Index(k.name, k.size, next(_unique)) for k, _, _ in e.limits}
     body = _checked_and_fresh(e.function.xreplace(fresh))
     return Sum(body, *[(fresh[k], low, high) for k, low, high in e.limits])
@@ -243,23 +278,26 @@ def _use_deltas(q):
 
 
 def _require_range(position, within=None):
-    """Refuse an index whose range is not known, or is not that of the index `within`."""
+    """The size of an index, None for a number; one of unknown range, or not that of `within`, is refused."""
     if isinstance(position, Indexed) and isinstance(position.base.label, Index):
         size = position.base.label.size
     elif isinstance(position, Index):
         size = position.size
     elif position.is_Integer and position >= 0:
         size = None
-        if within is not None and not (within.size - 1 - position).is_nonnegative:
+        if within is not None and not (within.size - position).is_positive:
             raise ValueError(
                 f"index {position}: not known to lie in 0 … {within.size - 1}, the range of {within}"
             )
+    elif position.is_Number:
+        raise ValueError(f"index {position}: expected an integer from 0 on")
     else:
-        raise ValueError(f'index {position}: its range is not stated; make it with index("{position}", size)')
+        raise ValueError(f"index {position}: its range is not stated; make it with index or labels")
     if within is not None and size is not None and size != within.size:
         raise ValueError(
             f"index {position}: runs over 0 … {size - 1}, but {within} over 0 … {within.size - 1}"
         )
+    return size
 
 
 def _named_sum(body, k, used, flatten):
@@ -306,7 +344,7 @@ def _depth(e):
 
 def equal(a, b):
     """True if a = b is proved for all sizes and values, False if it is not; `prove_equal` says why."""
-    return _vanishes(normal_form(sympify(a) - sympify(b)))
+    return _vanishes(normal_form(_expression(a, "a") - _expression(b, "b")))
 
 
 def prove_equal(a, b, rng=None):
@@ -315,21 +353,26 @@ def prove_equal(a, b, rng=None):
     The message tells two cases apart: refuted, with sizes and numbers where a ≠ b; or not proved, when random
     numbers (drawn from rng) show no difference and yet the normal form of a − b is not recognised as 0.
     """
-    a, b = sympify(a), sympify(b)
+    a, b = _expression(a, "a"), _expression(b, "b")
     difference = normal_form(a - b)
     if _vanishes(difference):
         return
     rng = np.random.default_rng(0) if rng is None else rng
-    for _ in range(5):
-        values = random_values(a - b, rng)
-        left, right = evaluate(a, values), evaluate(b, values)
+    agree = 0
+    for lowest in 5 * [0.5] + 5 * [-1.5]:  # many formulas have no real value at negative entries
+        values = random_values(sp.Tuple(a, b), rng, lowest=lowest)
+        left, right = evaluate(a, values, digits=50), evaluate(b, values, digits=50)
+        if not np.isfinite([left, right]).all():
+            continue
         if not np.isclose(left, right, rtol=1e-9, atol=1e-12):
-            where = ", ".join(f"{name} = {value}" for name, value in values.items() if np.ndim(value) == 0)
+            scalars = ", ".join(f"{name} = {value}" for name, value in values.items() if np.ndim(value) == 0)
+            where = f"{scalars} and random arrays" if scalars else "every point"
             raise AssertionError(
-                f"not equal. At {where} and random arrays:\n  left  = {left:.6g}\n  right = {right:.6g}\n"
+                f"not equal. At {where}:\n  left  = {left:.6g}\n  right = {right:.6g}\n"
                 f"left − right = {difference}"
             )
-    raise AssertionError(f"not proved, though five random points agree.\nleft − right = {difference}")
+        agree += 1
+    raise AssertionError(f"not proved, though {agree} random points agree.\nleft − right = {difference}")
 
 
 def _vanishes(e):
@@ -358,13 +401,16 @@ def _vanishes(e):
 # ----------------------------------------------------------------------------------------------- with numbers
 
 
-def evaluate(e, values):
+def evaluate(e, values, digits=15):
     """The number that e takes. values maps each array, size, symbol and free index of e to its value.
 
-    Plain loops, independent of `normal_form`, so that each can check the other.
-    Raises ValueError if a value is missing, or if an index or a label lies outside its range.
+    Plain loops, independent of `normal_form`, so that each can check the other; with more than 15 digits in
+    mpmath's numbers, in which little is lost where large terms cancel. NaN where e has no real value, such as
+    log(−1) or 1/0.
+    Raises ValueError if a value is missing, if one does not fit (an index or a label outside its range, a
+    size of 2.5), or if e holds a function that nobody defined.
     """
-    e = _checked_and_fresh(sympify(e))
+    e = _checked_and_fresh(_expression(e, "e"))
     given = {getattr(key, "label", key): value for key, value in values.items()}
     free = sorted(_free_symbols(e), key=lambda symbol: symbol.sort_key())
     for symbol in free:
@@ -375,33 +421,84 @@ def evaluate(e, values):
             size = _length(symbol.size, given)
             if np.any(np.less(given[symbol], 0)) or np.any(np.greater_equal(given[symbol], size)):
                 raise ValueError(f"values: expected {symbol} within 0 … {size - 1}, got {given[symbol]}")
+        elif np.ndim(given[symbol]) == 0 and not _fits(given[symbol], symbol):
+            raise ValueError(f"values: {symbol} is by its assumptions no such number as {given[symbol]}")
+    if unknown := e.atoms(AppliedUndef):
+        raise ValueError(f"e: expected functions that have numbers, got {unknown}")
+    lengths = {symbol: sp.Integer(given[symbol]) for symbol in free if _is_length(symbol)}
+    others = [symbol for symbol in free if symbol not in lengths]
     bound = [k for k in e.atoms(Index) if k not in free]
-    plain = {symbol: Symbol(f"a{number}") for number, symbol in enumerate([*free, *bound])}
-    compute = sp.lambdify([plain[symbol] for symbol in free], e.xreplace(plain), ["math", "scipy"])
-    return float(compute(*[given[symbol] for symbol in free]))
+    plain = {symbol: Symbol(f"a{number}") for number, symbol in enumerate([*others, *bound])}
+    real, modules = (mpmath.mpf, ["mpmath"]) if digits > 15 else (np.float64, ["math", "scipy"])
+    numbers = [_plain(given[symbol], real) for symbol in others]
+    e = e.xreplace(plain | lengths)
+    if e.has(sp.zoo, sp.nan):
+        return math.nan
+    compute = sp.lambdify([plain[symbol] for symbol in others], e, modules)
+    try:
+        with mpmath.workdps(digits), np.errstate(all="ignore"):
+            number = compute(*numbers)
+            return math.nan if isinstance(number, (complex, mpmath.mpc)) else float(number)
+    except (ArithmeticError, ValueError):  # how math and mpmath say that there is no real number
+        return math.nan
 
 
-def random_values(e, rng, sizes=(2, 3, 4)):
-    """Values for `evaluate`: indices and labels within their ranges, arrays of the shapes that e needs."""
+def _plain(number, real):
+    """The integers in a number or an array as Python's, which have negative powers; all else as real(…)."""
+    if np.ndim(number):
+        return np.frompyfunc(lambda entry: _plain(entry, real), 1, 1)(number)
+    return int(number) if isinstance(number, (int, np.integer)) else real(float(number))
+
+
+def random_values(e, rng, sizes=(2, 3, 4), lowest=0.5):
+    """Values for `evaluate`: indices and labels within their ranges, arrays of the shapes that e needs.
+
+    sizes   what the lengths are drawn from, as far as their assumptions allow
+    lowest  entries and scalars are drawn from lowest … 1.5, scalars as their assumptions allow
+    Raises ValueError for an entry whose index has no stated range, for an array used with several numbers of
+    indices, and for a symbol to whose assumptions nothing drawn fits.
+    """
     e = sympify(e)
     free = sorted(_free_symbols(e), key=lambda symbol: symbol.sort_key())
-    values = {size: int(rng.choice(sizes)) for size in free if size.is_integer and size.is_positive}
+    lengths = [symbol for symbol in free if _is_length(symbol)]
+    values = {size: int(rng.choice(_fitting(sizes, size))) for size in lengths}
 
     def length(position):
-        if position.is_Integer:
-            return int(position) + 1
-        return _length((position.base.label if isinstance(position, Indexed) else position).size, values)
+        size = _require_range(position)
+        return int(position) + 1 if size is None else _length(size, values)
 
     for symbol in free:
         if symbol in values:
             continue
         used = [entry.indices for entry in e.atoms(Indexed) if entry.base.label == symbol]
+        if len(set(map(len, used))) > 1:
+            raise ValueError(f"{symbol}: used with several numbers of indices")
         shape = tuple(max(map(length, positions)) for positions in zip(*used)) or None
-        integer = isinstance(symbol, Index)
-        values[symbol] = (
-            rng.integers(length(symbol), size=shape) if integer else rng.uniform(0.5, 1.5, size=shape)
-        )
+        if isinstance(symbol, Index):
+            values[symbol] = rng.integers(_length(symbol.size, values), size=shape)
+        elif used:
+            values[symbol] = rng.uniform(lowest, 1.5, size=shape)
+        else:
+            number = rng.uniform(lowest, 1.5)
+            values[symbol] = _fitting([number, -number, *sizes], symbol)[0]
     return values
+
+
+def _fitting(numbers, symbol):
+    """Those of the numbers that the assumptions of a symbol allow."""
+    fitting = [number for number in numbers if _fits(number, symbol)]
+    if not fitting:
+        raise ValueError(f"{symbol}: by its assumptions it is none of {', '.join(map(str, numbers))}")
+    return fitting
+
+
+def _fits(number, symbol):
+    number = sympify(number)
+    return all(getattr(number, f"is_{fact}") in (truth, None) for fact, truth in symbol.assumptions0.items())
+
+
+def _is_length(symbol):
+    return bool(symbol.is_integer and symbol.is_positive) and not isinstance(symbol, Index)
 
 
 def _length(size, values):

@@ -297,8 +297,25 @@ def test_wrong_closed_form_is_refuted(name):
         prove_equal(right, wrong)
 
 
+def test_what_cancels_in_the_difference_still_gets_a_value():
+    with pytest.raises(AssertionError, match=r"not equal. At D = ., j = . and random arrays:\n"):
+        prove_equal(x[j] + 1, x[j] + 2)
+    with pytest.raises(AssertionError, match="not equal. At every point:\n  left  = 1\n  right = 2"):
+        prove_equal(1, 2)
+
+
+def test_an_identity_that_holds_for_positive_entries_only_is_refuted():
+    with pytest.raises(AssertionError, match="not equal"):
+        prove_equal(sqrt(x[j] ** 2), x[j])
+    with pytest.raises(AssertionError, match="not equal"):
+        prove_equal(sp.atan(sp.tan(x[j])), x[j])
+    n = Symbol("n", negative=True)
+    with pytest.raises(AssertionError, match="not equal. At n = -"):
+        prove_equal(sqrt(n**2), n)  # −n
+
+
 def test_an_identity_beyond_the_normal_form_is_called_not_proved():
-    with pytest.raises(AssertionError, match="not proved, though five random points agree"):
+    with pytest.raises(AssertionError, match="not proved, though .* random points agree"):
         prove_equal(sp.sin(x[j]) ** 2 + sp.cos(x[j]) ** 2, 1)
 
 
@@ -422,3 +439,87 @@ def test_display_and_pickling():
     assert sp.latex(line).startswith(r"\mathrm{d}x_j = ")
     assert r"\sum_{k=0}^{D - 1} {x}_{k}" in sp.latex(line)
     assert pickle.loads(pickle.dumps(j)) == j
+
+
+# ------------------------------------------------------------------------------------------------ at the door
+
+
+@pytest.mark.parametrize("n", [D - T, D - 2, D - 1, D / 2, sp.Integer(-1), 0, Symbol("n"), sp.oo, sp.nan])
+def test_a_length_that_may_be_no_positive_integer_is_refused(n):
+    with pytest.raises(ValueError, match="n: expected a positive integer, or an expression of sizes"):
+        total(lambda k: sp.Integer(1), n)
+    with pytest.raises(ValueError, match="size: expected a positive integer"):
+        index("i", n)
+    with pytest.raises(ValueError, match="size: expected a positive integer"):
+        labels("y", n)
+
+
+@pytest.mark.parametrize("n", [2.5, 3.0, "D", True, None, [3], np.ones(3), x])
+def test_a_length_of_the_wrong_kind_is_refused(n):
+    with pytest.raises(TypeError, match="n: expected an (integer|expression), got"):
+        total(lambda k: sp.Integer(1), n)
+
+
+@pytest.mark.parametrize("n", [D, D * T, D + 1, 2 * D, 2**D, 3, sp.Integer(3), np.int64(3), 1])
+def test_lengths_that_are_positive_integers_are_summed(n):
+    prove_equal(total(lambda k: sp.Integer(1), n), n)
+    for k in (index("k", n), 0):
+        squares = total(lambda l: x[l] ** 2, n)
+        prove_equal(gradient(squares, x[k]), 2 * x[k])
+        with pytest.raises(AssertionError, match="not equal"):
+            prove_equal(squares, squares - x[0])
+
+
+def test_random_sizes_keep_their_assumptions():
+    n = Symbol("n", even=True, positive=True)
+    rng = np.random.default_rng(0)
+    halves = total(lambda k: x[k], n / 2)
+    assert {random_values(halves, rng)[n] for _ in range(20)} == {2, 4}
+    with pytest.raises(ValueError, match="n: by its assumptions it is none of 1, 3"):
+        random_values(halves, rng, (1, 3))
+    with pytest.raises(ValueError, match="n is by its assumptions no such number as 3"):
+        evaluate(halves, {n: 3, x: np.ones(2)})
+    with pytest.raises(ValueError, match="D is by its assumptions no such number as 2.5"):
+        evaluate(total(lambda k: x[k], D), {D: 2.5, x: np.ones(3)})
+
+
+def test_what_is_no_expression_is_refused():
+    with pytest.raises(TypeError, match="f: expected a function of an index, got x"):
+        total(x, D)
+    with pytest.raises(TypeError, match=r"f\(k\): expected an expression, got None"):
+        total(lambda k: None, D)
+    with pytest.raises(TypeError, match="scalar: expected an expression, got x"):
+        gradient(x, x[j])
+    for wrong in ("x", True, x, np.ones(2), sp.Eq(x[j], 1)):
+        with pytest.raises(TypeError, match="b: expected an expression, got"):
+            prove_equal(x[j], wrong)
+        with pytest.raises(TypeError, match="a: expected an expression, got"):
+            equal(wrong, x[j])
+
+
+def test_an_entry_that_no_index_names_is_refused():
+    for entry in (x[D], x[D - 1], x[g[j]]):
+        with pytest.raises(ValueError, match="its range is not stated; make it with index or labels"):
+            prove_equal(entry, entry + 1)
+    with pytest.raises(ValueError, match="index -1: expected an integer from 0 on"):
+        prove_equal(x[-1], x[-1] + 1)
+    with pytest.raises(ValueError, match="x: used with several numbers of indices"):
+        prove_equal(x[j], x[j, j])
+    with pytest.raises(ValueError, match="expected functions that have numbers, got"):
+        prove_equal(sp.Function("f")(x[j]), 1)
+
+
+def test_a_derivative_by_an_integer_is_refused():
+    for scalar, entry in ((x[i], i), (D * x[i], D), (E[y[i], j], y[i]), (x[i], sp.Integer(1))):
+        with pytest.raises(ValueError, match="is an integer; a derivative by it has no meaning"):
+            gradient(scalar, entry)
+    with pytest.raises(ValueError, match="x is used as an index in the scalar"):
+        gradient(E[x[i], j], x[j])
+
+
+def test_numbers_that_are_not_real_are_nan():
+    assert np.isnan(evaluate(log(x[0]), {x: [-1.0]}))
+    assert np.isnan(evaluate(sqrt(x[0]), {x: [-1.0]}, digits=50))
+    assert np.isnan(evaluate(1 / Symbol("n"), {Symbol("n"): 0}))
+    assert evaluate(1 / sp.Integer(2) ** i, {i: np.int64(1), D: np.int64(2)}) == 0.5
+    assert evaluate(c, {c: sp.Rational(1, 2)}) == 0.5
