@@ -25,6 +25,9 @@ import numpy as np
 import sympy as sp
 from sympy import Add, Indexed, IndexedBase, KroneckerDelta, Mul, Sum, Symbol, sympify
 from sympy.core.function import AppliedUndef
+from sympy.functions.elementary.hyperbolic import HyperbolicFunction
+from sympy.functions.elementary.trigonometric import TrigonometricFunction
+from sympy.utilities.iterables import sift
 
 _NAMES = ("k", "l", "m", "r", "s", "t", "u", "v", "w", "p", "q")  # how summation indices are printed
 _FREE, _CANONICAL = (
@@ -32,6 +35,7 @@ _FREE, _CANONICAL = (
     -1,
 )  # marks of an Index: written by the reader, named by the normal form; others are unique
 _unique = count(1)
+_WRITTEN_OUT = 8  # the normal form writes a sum of at most so many terms, a number, term by term
 _MULTIPLY = dict(mul=True, multinomial=False, power_exp=False, power_base=False, log=False, basic=False)
 
 
@@ -175,6 +179,8 @@ def gradient(scalar, entry):
 def normal_form(e):
     """The expression multiplied out, deltas summed away, sums flattened, summation indices renamed k, l, m, …
 
+    A sum of a polynomial in its index, times a number to the power k, becomes its closed form; a sum of at
+    most 8 terms, a number and no symbol, is written out.
     Equal to e for all sizes ≥ 1 and all values of the arrays; applied twice it changes nothing more.
     Raises ValueError for a sum that `total` did not make and for a delta between indices of unequal ranges.
     """
@@ -260,10 +266,24 @@ def _sum_of_term(term, k, used, multiply_out):
             if not other.has(k):
                 _require_range(other, k)
                 return (term / delta).xreplace({k: other})
+    if multiply_out and k.size.is_Integer and k.size <= _WRITTEN_OUT:
+        return Add(*[term.xreplace({k: sp.Integer(number)}) for number in range(int(k.size))])
     constant, body = term.as_independent(k, as_Add=False)
     if body == 1:
         return constant * k.size
+    if multiply_out and _has_closed_form(body, k):
+        return constant * sp.summation(body, (k, 0, k.size - 1))
     return constant * _named_sum(body, k, used, flatten=multiply_out)
+
+
+def _has_closed_form(body, k):
+    """Is it a polynomial in k, times numbers to powers that are linear in k with whole coefficients?"""
+    if body.free_symbols != {k}:
+        return False
+    powers, rest = sift(Mul.make_args(body), lambda q: q.is_Pow and q.base.is_Rational, binary=True)
+    linear = [sp.Poly(q.exp, k).all_coeffs() if q.exp.is_polynomial(k) else [] for q in powers]
+    whole = all(len(c) == 2 and all(number.is_Integer for number in c) for c in linear)
+    return whole and all(q.base != 0 for q in powers) and Mul(*rest).is_polynomial(k)
 
 
 def _use_deltas(q):
@@ -343,23 +363,27 @@ def _depth(e):
 
 
 def equal(a, b):
-    """True if a = b is proved for all sizes and values, False if it is not; `prove_equal` says why."""
-    return _vanishes(normal_form(_expression(a, "a") - _expression(b, "b")))
+    """True if a = b is proved, False if it is not; `prove_equal` says why, and what a proof is."""
+    difference = normal_form(_expression(a, "a") - _expression(b, "b"))
+    return _vanishes(difference) or _vanishes_in_exponentials(difference)
 
 
 def prove_equal(a, b, rng=None):
     """Prove a = b for all sizes and values, or raise an AssertionError that shows the difference.
 
+    All sizes are ≥ 1, all values real and such that both sides are defined: (x² − 1)/(x − 1) = x + 1.
     The message tells two cases apart: refuted, with sizes and numbers where a ≠ b; or not proved, when random
     numbers (drawn from rng) show no difference and yet the normal form of a − b is not recognised as 0.
+    Raises what `random_values` and `evaluate` raise where no numbers can be given, TypeError if a or b is no
+    expression.
     """
     a, b = _expression(a, "a"), _expression(b, "b")
     difference = normal_form(a - b)
-    if _vanishes(difference):
+    if _vanishes(difference) or _vanishes_in_exponentials(difference):
         return
     rng = np.random.default_rng(0) if rng is None else rng
     agree = 0
-    for lowest in 5 * [0.5] + 5 * [-1.5]:  # many formulas have no real value at negative entries
+    for lowest in 5 * [0.5] + 5 * [-3.0]:  # many formulas have no real value at negative entries
         values = random_values(sp.Tuple(a, b), rng, lowest=lowest)
         left, right = evaluate(a, values, digits=50), evaluate(b, values, digits=50)
         if not np.isfinite([left, right]).all():
@@ -372,15 +396,20 @@ def prove_equal(a, b, rng=None):
                 f"left − right = {difference}"
             )
         agree += 1
-    raise AssertionError(f"not proved, though {agree} random points agree.\nleft − right = {difference}")
+    seen = f"though {agree} random points agree" if agree else "and no random point gives two real numbers"
+    raise AssertionError(f"not proved, {seen}.\nleft − right = {difference}")
 
 
 def _vanishes(e):
-    """Is a normal form 0? Sums, entries and functions count as unknowns, a root as r with r^q = its base."""
-    unknowns, roots = {}, {}
+    """Is a normal form 0? Sums, entries and functions count as unknowns, a root as r with r^q = its base.
+
+    Powers b^(q₁m₁ + q₂m₂) with rational q, of the number e or a positive number b, become products of
+    powers of the unknowns b^m₁ and b^m₂.
+    """
+    unknowns, roots, finer = {}, {}, {}
 
     def algebraic(q):
-        if q.is_Number:
+        if q.is_Number or q is sp.I:
             return q
         if q.is_Add or q.is_Mul:
             return q.func(*map(algebraic, q.args))
@@ -389,13 +418,88 @@ def _vanishes(e):
             if q.exp.is_Integer:
                 return base**q.exp
             return roots.setdefault((base, q.exp.q), sp.Dummy("root")) ** q.exp.p
+        base, exponent = q.as_base_exp()
+        if base is sp.E or exponent != 1 and base.is_positive:
+            return Mul(
+                *[power(base, *term.as_coeff_Mul()) for term in Add.make_args(sp.expand_mul(exponent))]
+            )
         return unknowns.setdefault(q, sp.Dummy("unknown"))
 
-    remainder = sp.fraction(sp.together(algebraic(e)))[0]
-    for (base, degree), root in reversed(roots.items()):
-        numerator, denominator = sp.fraction(sp.together(base))
-        remainder = sp.prem(sp.expand(remainder), denominator * root**degree - numerator, root)
-    return sp.expand(remainder) == 0
+    def power(base, factor, m):
+        if m == 1 and factor.is_Rational and base is not sp.E:
+            return algebraic(base**factor)
+        if base.is_Rational and not base.is_prime:
+            primes = sp.factorrat(base).items()
+            return Mul(*[power(sp.Integer(prime), times * factor, m) for prime, times in primes])
+        if not factor.is_Rational:
+            factor, m = sp.S.One, factor * m
+        unknown = unknowns.setdefault((base, m), sp.Dummy("power", positive=True))
+        finer[unknown] = sp.ilcm(finer.get(unknown, 1), factor.q)
+        return unknown**factor
+
+    def reduced(polynomial):
+        for (base, degree), root in reversed(roots.items()):
+            numerator, denominator = sp.fraction(sp.together(base.xreplace(finer)))
+            polynomial = sp.prem(sp.expand(polynomial), denominator * root**degree - numerator, root)
+        return sp.expand(polynomial)
+
+    e = algebraic(e)
+    finer = {unknown: unknown**times for unknown, times in finer.items() if times > 1}
+    numerator, denominator = sp.fraction(sp.together(e.xreplace(finer)))
+    return reduced(numerator) == 0 and reduced(denominator) != 0
+
+
+def _vanishes_in_exponentials(e):
+    """Is a normal form 0 once its functions are exponentials, logarithms and rational functions of them?
+
+    sin, cos, tanh and their kin are rewritten by exp, logarithms of products as sums of logarithms, both
+    inside sums too. Then the sums over equal ranges are joined, as Σ f + Σ g = 0 if f + g = 0.
+    """
+    rewritten = e.replace(sp.log, _split_log).rewrite((TrigonometricFunction, HyperbolicFunction), sp.exp)
+    if rewritten != e:
+        rewritten = normal_form(rewritten)
+        if _vanishes(rewritten):
+            return True
+    return _vanishes_joined(rewritten)
+
+
+def _split_log(q):
+    """log of a product, for the argument q, as a sum: only what is known to be positive is split off."""
+    rest, logarithms = [], []
+    for factor in Mul.make_args(sp.together(q)):
+        base, power = factor.as_base_exp()
+        if _is_positive(base) and not power.has(sp.I):
+            logarithms.append(power * sp.expand_log(sp.log(base), factor=True))
+        else:
+            rest.append(factor)
+    return Add(*logarithms, sp.log(Mul(*rest)))
+
+
+def _is_positive(q):
+    """Is q > 0 known, where all entries and scalars are real?"""
+    if q.is_Add or q.is_Mul:
+        return all(map(_is_positive, q.args))
+    if isinstance(q, Sum):
+        return _is_positive(q.function)
+    base, power = q.as_base_exp()
+    return bool(q.is_positive) or power != 1 and _is_positive(base) and not power.has(sp.I)
+
+
+def _vanishes_joined(e):
+    """Is e a sum of sums whose bodies cancel, those of equal ranges taken together?"""
+    bodies, shared = {}, {}
+    for term in Add.make_args(e):
+        sums = [factor for factor in Mul.make_args(term) if isinstance(factor, Sum)]
+        key, body = (), term
+        if len(sums) == 1:
+            indices = [limit[0] for limit in sums[0].limits]
+            key = tuple(k.size for k in indices)
+            new = shared.setdefault(key, [Index("own", size, next(_unique)) for size in key])
+            body = term / sums[0] * sums[0].function.xreplace(dict(zip(indices, new)))
+        bodies[key] = bodies.get(key, 0) + body
+    return bodies.keys() != {()} and all(
+        _vanishes(body) or _vanishes_joined(body) for body in bodies.values()
+    )
 
 
 # ----------------------------------------------------------------------------------------------- with numbers
