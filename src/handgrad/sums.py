@@ -18,7 +18,7 @@ flattened (in a finite sum the order of summation is free), summation indices re
 """
 
 import math
-from itertools import chain, count, groupby, permutations, product
+from itertools import chain, count, groupby
 
 import mpmath
 import numpy as np
@@ -334,25 +334,63 @@ def _named_sum(body, k, used, flatten):
             factors.append(factor)
     body = Mul(*factors)
 
-    # Sort by size, then by a description that mentions no name. Only where both agree, try every order.
-    def description(k):
-        others = [other for other in indices if other.size == k.size]
-        if len(others) == 1:
-            return str(k.size), ""
-        stars = {other: Index("*", other.size, -2) for other in others} | {k: Index("+", k.size, -3)}
-        blanks = {other: Index("o", other.size, -4) for other in indices if other.size != k.size}
-        return str(k.size), str(body.xreplace(stars | blanks))
-
-    described = sorted(((description(k), k) for k in indices), key=lambda pair: pair[0])
-    groups = [[k for _, k in group] for _, group in groupby(described, key=lambda pair: pair[0])]
     depth = _depth(body)
     names = [name for name, _ in zip(_names_without(used), range(depth + len(indices)))][depth:]
-    candidates = []
-    for orders in product(*map(permutations, groups)):
-        order = [k for group in orders for k in group]
-        named = {k: Index(name, k.size, _CANONICAL) for k, name in zip(order, names)}
-        candidates.append(Sum(body.xreplace(named), *[(named[k], 0, k.size - 1) for k in order]))
-    return min(candidates, key=str) if len(candidates) > 1 else candidates[0]
+
+    def named(order):
+        new = {k: Index(name, k.size, _CANONICAL) for k, name in zip(order, names)}
+        return Sum(body.xreplace(new), *[(new[k], 0, k.size - 1) for k in order])
+
+    forms = [named(order) for order in _orders(body, _classes(indices, lambda k: str(k.size)), named)]
+    return min(forms, key=str) if len(forms) > 1 else forms[0]
+
+
+def _orders(body, classes, named):
+    """Orders of the summation indices, few of them and the same few whatever the indices are called.
+
+    classes: the indices, in sets that follow each other. Where the body looks the same from several indices
+    of a set, each is tried as the first of them, but only one of those that give the same sum. This is how
+    canonical labellings of graphs are found: B. McKay, A. Piperno, Practical graph isomorphism II (2014).
+    """
+    choices = _choices(_refined(body, classes))
+    if len(choices) == 1:
+        return [[k for (k,) in choices[0]]]
+    different = {named(_first_order(body, choice)): choice for choice in choices}
+    return [order for choice in different.values() for order in _orders(body, choice, named)]
+
+
+def _first_order(body, classes):
+    while len(choices := _choices(_refined(body, classes))) > 1:
+        classes = choices[0]
+    return [k for (k,) in choices[0]]
+
+
+def _choices(classes):
+    """The ways to put one index of the first set of several before the others; classes itself if none is."""
+    for n, tied in enumerate(classes):
+        if len(tied) > 1:
+            return [[*classes[:n], [k], [l for l in tied if l != k], *classes[n + 1 :]] for k in tied]
+    return [classes]
+
+
+def _refined(body, classes):
+    """The sets split by how the body looks from each index, its name aside, until nothing splits any more."""
+    while True:
+        colours = {k: Index(f"*{n}", k.size, -2) for n, members in enumerate(classes) for k in members}
+        before, classes = classes, [part for members in classes for part in _split(body, members, colours)]
+        if len(classes) == len(before):
+            return classes
+
+
+def _split(body, members, colours):
+    if len(members) == 1:
+        return [members]
+    return _classes(members, lambda k: str(body.xreplace(colours | {k: Index("+", k.size, -3)})))
+
+
+def _classes(indices, view):
+    described = sorted(((view(k), k) for k in indices), key=lambda pair: pair[0])
+    return [[k for _, k in group] for _, group in groupby(described, key=lambda pair: pair[0])]
 
 
 def _depth(e):

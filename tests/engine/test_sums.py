@@ -1,6 +1,7 @@
 """handgrad.sums: sound (numbers agree), discriminating (wrong formulas are refuted), settled (idempotent)."""
 
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -501,6 +502,18 @@ def test_nothing_is_proved_about_a_formula_that_is_nowhere_defined():
     root = sqrt(x[j] + 1)
     assert not equal((root**2 - x[j] - 1) / (root - (x[j] + 1) / root), 5)
     assert not equal(sp.nan, sp.nan)
+
+
+def test_many_indices_that_look_alike_are_named_quickly():
+    """Among 7 indices stand 5,040 orders; trying each takes a minute here, and the bound is a tenth of it."""
+    start = time.process_time()
+    prove_equal(trace_of_power(7, lambda a, b: W[a, b]), trace_of_power(7, lambda a, b: W[b, a]))
+    assert not equal(trace_of_power(7, lambda a, b: W[a, b]), total(lambda a: W[a, a] ** 7, D))
+    pairs = total(lambda a: g[a] * total(lambda b: total(lambda r: X[b, r] * X[r, a], D), D) ** 3, D)
+    alike = total(lambda a: g[a] * total(lambda b: W[a, b], D) ** 6, D)
+    for form in (normal_form(pairs), normal_form(alike)):
+        assert normal_form(form) == form and len(form.limits) == 7
+    assert time.process_time() - start < 6
 
 
 def some_expression(rng, depth, indices):
