@@ -15,10 +15,11 @@ makes the central step legal: Σ_k δ_kj f(k) = f(j) holds only if j lies in the
 Differentiation itself is SymPy's. What SymPy lacks, and this file adds, is a normal form for the results:
 products multiplied out, constants pulled in front of sums, Kronecker deltas summed away, nested sums
 flattened (in a finite sum the order of summation is free), summation indices renamed in one canonical way.
+A proof that a − b = 0 reads that form as a rational function of its sums, entries, roots and exponentials.
 """
 
 import math
-from itertools import chain, count, groupby
+from itertools import chain, count, groupby, product
 
 import mpmath
 import numpy as np
@@ -30,12 +31,9 @@ from sympy.functions.elementary.trigonometric import TrigonometricFunction
 from sympy.utilities.iterables import sift
 
 _NAMES = ("k", "l", "m", "r", "s", "t", "u", "v", "w", "p", "q")  # how summation indices are printed
-_FREE, _CANONICAL = (
-    0,
-    -1,
-)  # marks of an Index: written by the reader, named by the normal form; others are unique
-_unique = count(1)
-_WRITTEN_OUT = 8  # the normal form writes a sum of at most so many terms, a number, term by term
+_FREE, _CANONICAL = 0, -1  # marks of an Index: written by the reader, named by the normal form
+_unique = count(1)  # all other marks
+_WRITTEN_OUT = 64  # a proof writes a sum of at most so many terms, a number, term by term
 _MULTIPLY = dict(mul=True, multinomial=False, power_exp=False, power_base=False, log=False, basic=False)
 
 
@@ -179,8 +177,7 @@ def gradient(scalar, entry):
 def normal_form(e):
     """The expression multiplied out, deltas summed away, sums flattened, summation indices renamed k, l, m, …
 
-    A sum of a polynomial in its index, times a number to the power k, becomes its closed form; a sum of at
-    most 8 terms, a number and no symbol, is written out.
+    A sum of a polynomial in its index k, times a number to the power k, becomes its closed form.
     Equal to e for all sizes ≥ 1 and all values of the arrays; applied twice it changes nothing more.
     Raises ValueError for a sum that `total` did not make and for a delta between indices of unequal ranges.
     """
@@ -266,8 +263,6 @@ def _sum_of_term(term, k, used, multiply_out):
             if not other.has(k):
                 _require_range(other, k)
                 return (term / delta).xreplace({k: other})
-    if multiply_out and k.size.is_Integer and k.size <= _WRITTEN_OUT:
-        return Add(*[term.xreplace({k: sp.Integer(number)}) for number in range(int(k.size))])
     constant, body = term.as_independent(k, as_Add=False)
     if body == 1:
         return constant * k.size
@@ -409,7 +404,8 @@ def equal(a, b):
 def prove_equal(a, b, rng=None):
     """Prove a = b for all sizes and values, or raise an AssertionError that shows the difference.
 
-    All sizes are ≥ 1, all values real and such that both sides are defined: (x² − 1)/(x − 1) = x + 1.
+    All sizes are ≥ 1; all values are real and such that each part of both sides is a real number, as in
+    (x² − 1)/(x − 1) = x + 1.
     The message tells two cases apart: refuted, with sizes and numbers where a ≠ b; or not proved, when random
     numbers (drawn from rng) show no difference and yet the normal form of a − b is not recognised as 0.
     Raises what `random_values` and `evaluate` raise where no numbers can be given, TypeError if a or b is no
@@ -458,9 +454,8 @@ def _vanishes(e):
             return roots.setdefault((base, q.exp.q), sp.Dummy("root")) ** q.exp.p
         base, exponent = q.as_base_exp()
         if base is sp.E or exponent != 1 and base.is_positive:
-            return Mul(
-                *[power(base, *term.as_coeff_Mul()) for term in Add.make_args(sp.expand_mul(exponent))]
-            )
+            terms = Add.make_args(sp.expand_mul(exponent))
+            return Mul(*[power(base, *term.as_coeff_Mul()) for term in terms])
         return unknowns.setdefault(q, sp.Dummy("unknown"))
 
     def power(base, factor, m):
@@ -491,14 +486,26 @@ def _vanishes_in_exponentials(e):
     """Is a normal form 0 once its functions are exponentials, logarithms and rational functions of them?
 
     sin, cos, tanh and their kin are rewritten by exp, logarithms of products as sums of logarithms, both
-    inside sums too. Then the sums over equal ranges are joined, as Σ f + Σ g = 0 if f + g = 0.
+    inside sums too; sums of explicit length are written out. Then the sums over equal ranges are joined, as
+    Σ f + Σ g = 0 if f + g = 0.
     """
-    rewritten = e.replace(sp.log, _split_log).rewrite((TrigonometricFunction, HyperbolicFunction), sp.exp)
+    rewritten = e.replace(Sum, _written_out).replace(sp.log, _split_log)
+    rewritten = rewritten.rewrite((TrigonometricFunction, HyperbolicFunction), sp.exp)
     if rewritten != e:
         rewritten = normal_form(rewritten)
         if _vanishes(rewritten):
             return True
     return _vanishes_joined(rewritten)
+
+
+def _written_out(body, *limits):
+    """A sum term by term in those of its indices that run over few values, whose number is no symbol."""
+    explicit, symbolic = sift(limits, lambda limit: limit[0].size.is_Integer, binary=True)
+    if math.prod(k.size for k, _, _ in explicit) > _WRITTEN_OUT:
+        return Sum(body, *limits)
+    places = product(*[[(k, sp.Integer(number)) for number in range(k.size)] for k, _, _ in explicit])
+    terms = Add(*[body.xreplace(dict(place)) for place in places])
+    return Sum(terms, *symbolic) if symbolic else terms
 
 
 def _split_log(q):
@@ -535,9 +542,8 @@ def _vanishes_joined(e):
             new = shared.setdefault(key, [Index("own", size, next(_unique)) for size in key])
             body = term / sums[0] * sums[0].function.xreplace(dict(zip(indices, new)))
         bodies[key] = bodies.get(key, 0) + body
-    return bodies.keys() != {()} and all(
-        _vanishes(body) or _vanishes_joined(body) for body in bodies.values()
-    )
+    cancel = (_vanishes(body) or _vanishes_joined(body) for body in bodies.values())
+    return bodies.keys() != {()} and all(cancel)
 
 
 # ----------------------------------------------------------------------------------------------- with numbers
