@@ -1,5 +1,6 @@
 """The fast step against the readable model, which is the truth: equal losses, gradients and errors."""
 
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -214,14 +215,37 @@ def test_arrays_that_cannot_receive_the_gradients_are_refused_before_anything_is
         (params, ValueError, "out: expected arrays with memory of their own"),
     ]
     logits, cache = fast_step.forward(params, config, batch)
+    workspace = Workspace()
+    fast_step.loss_and_gradients(
+        params, config, batch, out=optree.tree_map(np.copy, out), workspace=workspace
+    )
     for tree, kind, message in bad:
         with pytest.raises(kind, match=message):
-            fast_step.loss_and_gradients(params, config, batch, out=tree)
+            fast_step.loss_and_gradients(params, config, batch, out=tree, workspace=workspace)
         with pytest.raises(kind, match=message):
             fast_step.backward(logits, cache, tree)
     assert optree.tree_all(optree.tree_map(np.array_equal, params, given))
     assert optree.tree_all(optree.tree_map(lambda leaf: bool((leaf == 7).all()), out))
     fast_step.backward(logits, cache, out)  # the cache was not used up
+
+
+def test_arrays_that_received_gradients_are_looked_at_again_beside_other_parameters():
+    """Or under other keys; and the workspace keeps none of them."""
+    params, config, batch = problem("BERT")
+    workspace, out = Workspace(), optree.tree_map(np.copy, params)
+    for _ in range(2):
+        fast_step.loss_and_gradients(params, config, batch, workspace=workspace, out=out)
+    other = optree.tree_map(np.copy, params)
+    other["embedding"]["E"] = out["embedding"]["E"]
+    with pytest.raises(ValueError, match="out: expected arrays with memory of their own"):
+        fast_step.loss_and_gradients(other, config, batch, workspace=workspace, out=out)
+    renamed = {f"{name}s" if name == "head" else name: part for name, part in out.items()}
+    with pytest.raises(ValueError, match="out: expected the keys of params, .*head"):
+        fast_step.loss_and_gradients(params, config, batch, workspace=workspace, out=renamed)
+    del out, other, renamed
+    gc.collect()
+    assert len(workspace.received) == 2 * len(optree.tree_leaves(params))
+    assert sum(known() is None for known in workspace.received) == len(optree.tree_leaves(params))
 
 
 def test_torch_keeps_its_settings_and_takes_no_part_in_differentiation():

@@ -138,6 +138,7 @@ class Workspace:
         self.threads = ThreadPoolExecutor(max(1, workers - 1))
         self.at_once = at_once
         self.uses = 0  # how often it was reset
+        self.received = []  # references to what received the last gradients, and to the parameters
         self.stepping, self.mapping = Lock(), Lock()
 
     def one_step(self):

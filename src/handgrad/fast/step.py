@@ -598,7 +598,7 @@ def backward(dlogits, cache, out=None):
     """
     workspace, params = cache["workspace"], cache["parts"][0]["params"]
     check_like("dlogits", dlogits, cache["parts"][0]["logits"], cache["shape"])
-    total = receiving(out, params)
+    total = receiving(out, params, workspace)
 
     def run(job, grads, arena):
         rows, own = job
@@ -625,7 +625,7 @@ def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.
     E, workspace = params["embedding"]["E"], workspace or Workspace()
     targets, weights = weighted_targets(batch, config, label_smoothing, E)
     (B, T), of_rows = targets.shape, arguments_of(params, config, batch, draw_keep)
-    total = receiving(out, params)
+    total = receiving(out, params, workspace)
 
     def run(share, grads, arena):
         loss = 0.0
