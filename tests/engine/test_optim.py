@@ -146,13 +146,23 @@ def test_in_place_nothing_changes_if_the_gradient_is_not_finite(rng):
     with pytest.raises(FloatingPointError, match="grads"):
         update.adamw_in_place(p, g, state, 0.1, max_norm=1.0)
     assert np.array_equal(p, before) and state["step"] == 0 and not state["m"].any() and not state["v"].any()
-    with pytest.raises(ValueError, match=r"g: expected a vector like p, of shape \(7,\), got \(6,\)"):
+    with pytest.raises(ValueError, match=r"g: expected shape \(7,\), got \(6,\)"):
         update.adamw_in_place(p, g[1:], state, 0.1)
-    with pytest.raises(ValueError, match=r"m: expected a vector like p, of shape \(7,\), got \(6,\)"):
+    with pytest.raises(ValueError, match=r"m: expected shape \(7,\), got \(6,\)"):
         update.adamw_in_place(p, g, state | {"m": np.zeros(6)}, 0.1)
+    with pytest.raises(ValueError, match=r"p: expected shape \(7,\), got \(7, 1\)"):
+        update.adamw_in_place(p[:, None], g, state, 0.1)
+    with pytest.raises(TypeError, match="v: expected ndarray of float64, got ndarray of float32"):
+        update.adamw_in_place(p, g, state | {"v": np.zeros(7, np.float32)}, 0.1)
+    with pytest.raises(ValueError, match="p, g, m, v: expected arrays with memory of their own"):
+        update.adamw_in_place(p, g, state | {"v": state["m"]}, 0.1)
+    fixed = p.copy()
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="p, g, m, v: expected arrays that can be written to"):
+        update.adamw_in_place(fixed, g, state, 0.1)
     with pytest.raises(ValueError, match="rate: expected a number"):
         update.adamw_in_place(p, g, state, -0.1)
-    assert np.array_equal(p, before)
+    assert np.array_equal(p, before) and state["step"] == 0
 
 
 def test_flatten_makes_views_of_one_vector(rng):
