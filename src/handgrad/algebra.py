@@ -6,10 +6,12 @@ The few functions the standard lacks are here. Nothing imports torch: it is used
 """
 
 import math
+from numbers import Integral, Real
 
 import array_api_compat
 import numpy as np
 import scipy.special
+import sympy
 
 from . import symbolic
 
@@ -80,3 +82,24 @@ def scatter_add(index, values, rows):
         return total
     one_hot = xp.astype(xp.arange(rows)[:, None] == index[None, :], values.dtype)  # (rows, n)
     return one_hot @ values
+
+
+def check_integer(name, value, least=0, most=math.inf):
+    """Raise TypeError unless value is an integer, ValueError unless least ≤ value ≤ most."""
+    expected = f"an integer, {least} ≤ {name}" + (f" ≤ {most}" if most < math.inf else "")
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name}: expected {expected}, got {value!r}")
+    if not least <= value <= most:
+        raise ValueError(f"{name}: expected {expected}, got {value}")
+
+
+def check_number(name, value, positive=False, below=math.inf):
+    """Raise TypeError unless value is one real number or symbol, ValueError unless 0 ≤ value < below.
+
+    positive: 0 is refused too. What is infinite or no number (NaN) is refused with the same words.
+    """
+    expected = f"a number, 0 {'<' if positive else '≤'} {name} < {'∞' if below == math.inf else below}"
+    if isinstance(value, bool) or not isinstance(value, Real | sympy.Expr):
+        raise TypeError(f"{name}: expected {expected}, got {value!r}")
+    if not (0 < value < below if positive else 0 <= value < below):
+        raise ValueError(f"{name}: expected {expected}, got {value}")

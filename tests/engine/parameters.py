@@ -24,16 +24,17 @@ def random_params(config, rng, dtype=np.float64):
 
 
 def random_batch(config, rng, B=3, T=5, S=6, blind=False):
-    """Tokens that repeat, rows padded to different lengths, and some targets that do not count.
+    """Tokens that repeat, rows padded to different lengths, and some targets that do not count, but one does.
 
     With `blind`, one row begins with padding: a causal query there sees nothing.
     """
 
     def rows(length):
-        tokens = rng.integers(1, min(config.V, 9), (B, length))  # fewer than positions: some repeat
+        different = min(config.V, max(9, B * length // 4))  # fewer than positions: some repeat
+        tokens = rng.integers(1, different, (B, length))
         if config.pad is not None:
-            for b in range(1, B):
-                tokens[b, length - b % length :] = config.pad
+            for b in range(1, max(B, 2)):  # the first row is full, unless it is the only one
+                tokens[b % B, length - b % length :] = config.pad
             if blind:
                 tokens[0, 0] = config.pad
         return tokens
@@ -44,6 +45,8 @@ def random_batch(config, rng, B=3, T=5, S=6, blind=False):
         batch = {"tokens": rows(T), "target_out": rows(T)}
     if config.pad is None:
         batch["target_out"][0, -1] = -100
+    if np.all(batch["target_out"] == config.ignore_index):  # there is one token
+        batch["target_out"][0, 0] = 1
     if config.segments:
         batch["segments"] = rng.integers(0, config.segments, batch["tokens"].shape)
     return batch

@@ -131,9 +131,15 @@ def _changed(name, i, change):
     return backward
 
 
-def _at(name, i, condition):
-    """Gradient i is 0 where the condition on dy holds."""
-    return _changed(name, i, lambda g, dy, cache: 0 * g if condition(dy) else g)
+def _at(name, i, condition, leaf=None):
+    """Gradient i, or one leaf of it, is 0 where the condition on dy holds."""
+
+    def change(g, dy, cache):
+        if not condition(dy):
+            return g
+        return 0 * g if leaf is None else g | {leaf: 0 * g[leaf]}
+
+    return _changed(name, i, change)
 
 
 def _all_heads_in_one(dy, cache):
@@ -141,6 +147,16 @@ def _all_heads_in_one(dy, cache):
     dx, dgamma, dbeta = OPS["layer_norm"].backward(dy, cache)
     axes = tuple(range(min(2, dy.ndim - 1)))
     return dx, namespace(dy).sum(dy * cache["x_hat"], axis=axes), dbeta
+
+
+def _sum_of_100_rows(x):
+    return x.reshape((-1, x.shape[-1]))[:100, :].sum(0)
+
+
+def _lonely_query_bias(dy, cache):
+    """db_Q is 0 where keys and values have no bias."""
+    dx, dparams = OPS["rotary_attention"].backward(dy, cache)
+    return dx, dparams if "b_K" in dparams else dparams | {"b_Q": 0 * dparams["b_Q"]}
 
 
 def _softmax_of_a_matrix(da, cache):
@@ -184,6 +200,19 @@ EVERY_KIND = "every kind"
 
 BLIND_SPOTS = [
     ("layer_norm", "dγ sums two axes", _all_heads_in_one, ["... = B H T"]),
+    (
+        "layer_norm",
+        "dγ of 100 rows",
+        _changed("layer_norm", 1, lambda dgamma, dy, cache: _sum_of_100_rows(dy * cache["x_hat"])),
+        ["B = 1, T = 120"],
+    ),
+    ("layer_norm", "no dβ with heads", _at("layer_norm", 2, lambda dy: dy.ndim == 4), ["... = B H T"]),
+    (
+        "gated_feed_forward",
+        "no dW_up with heads",
+        _at("gated_feed_forward", 1, lambda dy: dy.ndim == 4, "W_up"),
+        ["... = B H T"],
+    ),
     ("rms_norm", "no dγ in a matrix", _at("rms_norm", 1, lambda dy: dy.ndim == 2), ["... = T"]),
     (
         "softmax",
@@ -196,7 +225,7 @@ BLIND_SPOTS = [
     (
         "linear",
         "db of 100 rows",
-        _changed("linear", 2, lambda db, dy, cache: dy.reshape((-1, dy.shape[-1]))[:100, :].sum(0)),
+        _changed("linear", 2, lambda db, dy, cache: _sum_of_100_rows(dy)),
         ["B = 1, T = 120"],
     ),
     ("attention", "dv not transposed if T = S", _not_transposed_where_square, ["S = 5"]),
@@ -216,6 +245,7 @@ BLIND_SPOTS = [
         ["T = 11"],
     ),
     ("repeat_heads", "H and G exchanged", _axes_of_copies_exchanged, EVERY_KIND),
+    ("rotary_attention", "no db_Q without b_K", _lonely_query_bias, ["... ="]),
 ]
 
 

@@ -123,7 +123,8 @@ def both(name, library, dtype):
 
 
 def tolerance(dtype):
-    return 1e-12 if dtype is np.float64 else 1e-5
+    """A piece is a few operations on sums of few terms: in float32 it loses less than six roundings."""
+    return 1e-12 if dtype is np.float64 else 6 * 2.0**-23
 
 
 def compare(inputs, got, wanted, tolerance):
@@ -141,6 +142,20 @@ def compare(inputs, got, wanted, tolerance):
 def test_each_piece_is_its_operation(name, library, dtype):
     op, cache, dy, inputs, got = both(name, library, dtype)
     compare(inputs, got, op.backward(dy, cache), tolerance(dtype))
+
+
+def test_a_constant_with_five_digits_is_refuted_in_single_precision(monkeypatch):
+    """1/√(2π) to five digits is off by 6e-6, which float32 resolves."""
+    gate, _ = kernels.ACTIVATIONS["gelu"]
+
+    def five_digits(x, gate, a):
+        x[...] = gate + x * np.exp(-x * x / 2) * x.dtype.type(0.39894)
+
+    monkeypatch.setitem(kernels.ACTIVATIONS, "gelu", (gate, five_digits))
+    op, cache, dy, inputs, got = both("gelu", "numpy", np.float32)
+    compare(inputs, got, op.backward(dy, cache), 1e-5)
+    with pytest.raises(AssertionError):
+        compare(inputs, got, op.backward(dy, cache), tolerance(np.float32))
 
 
 @pytest.mark.parametrize("name", PIECES)

@@ -125,6 +125,49 @@ def test_a_leak_of_float64_is_seen(name):
     assert precisions(name, "numpy", "float32", eps=np.float64(0.1)) == {"float32", "float64"}
 
 
+ROUNDINGS = dict.fromkeys(OPS, 64) | dict.fromkeys(ops.ACTIVATIONS, 6)
+"""How many roundings of float32 the worst entry of a gradient may be off. An activation is a few operations,
+of half a rounding each; a sum of n products loses up to n of them, and √n as a rule."""
+
+
+def roundings(op, seed, backward):
+    """The error of a backward in float32, in roundings of the largest entry of each gradient; over all draws.
+
+    A gradient that is 0 by symmetry is rounding noise, and measured against the largest entry of all.
+    """
+    rng, worst = np.random.default_rng(seed), 0.0
+    for inputs, options in op.draws(rng):
+        inputs = optree.tree_map(np.float32, inputs)
+        y, cache = op.forward(**inputs, **options)
+        dy = np.asarray(rng.standard_normal(np.shape(y)), np.float32)
+        single = optree.tree_leaves(backward(dy[()], cache))
+        _, exact = run(op, optree.tree_map(np.float64, inputs), options, np.float64(dy)[()])
+        largest = max(np.abs(want).max() for want in exact)
+        for got, want in zip(single, exact, strict=True):
+            own = np.abs(want).max()
+            scale = own if own > 1e-9 * largest else largest
+            worst = max(worst, np.abs(got - want).max() / scale / np.finfo(np.float32).eps)
+    return worst
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", OPS)
+def test_single_precision_loses_a_few_roundings(name, seed):
+    assert roundings(OPS[name], seed, OPS[name].backward) <= ROUNDINGS[name]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_constant_with_five_digits_is_refuted_in_single_precision(seed):
+    """1/√(2π) to five digits is off by 6e-6, which float32 resolves."""
+
+    def five_digits(dy, cache):
+        x = cache["x"]
+        density = np.exp(-x * x / 2) * x.dtype.type(0.39894)
+        return dy * (cache["Phi"] + x * density)
+
+    assert roundings(OPS["gelu"], seed, five_digits) > ROUNDINGS["gelu"]
+
+
 @pytest.mark.parametrize("name", OPS)
 def test_nothing_is_changed_in_place(name):
     inputs, options, rng = draw(name)

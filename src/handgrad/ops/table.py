@@ -133,6 +133,8 @@ TOKENS = ("B T", "T", "B H T")
 """What "..." stands for where each token is by itself."""
 SEQUENCES = ("B", "", "B H")
 """What "..." stands for before the axes of length and width."""
+MANY = dict(B=1, T=120)
+"""Sizes of more tokens than any other draw has: for what sums over all of them."""
 
 
 def _repeated_tokens(sizes, rng):
@@ -209,6 +211,7 @@ OPS = {
         inputs=dict(E="V D"),
         sizes=dict(B=2, T=3, V=3, D=2),
         leading=TOKENS,
+        long=MANY,
         formula=r"d\mathbf{E}_v=\sqrt{D}\sum_{t:\,\mathrm{token}_t=v}d\mathbf{y}_t",
         source="Vaswani et al. (2017), 3.4",
         chapter="03",
@@ -244,7 +247,7 @@ OPS = {
         inputs=dict(x="... D", W="D F", b="F"),
         sizes=dict(B=2, T=2, D=2, F=3),
         leading=TOKENS,
-        long=dict(T=120, B=1),
+        long=MANY,
         formula=r"d\mathbf{X}=d\mathbf{Y}\,\mathbf{W}^\top,\; d\mathbf{W}=\mathbf{X}^\top d\mathbf{Y},\; "
         r"d\mathbf{b}=\textstyle\sum_t d\mathbf{y}_t",
         source="chain rule",
@@ -275,6 +278,7 @@ OPS = {
         inputs=dict(x="... D", params=dict(W_1="D F", b_1="F", W_2="F D", b_2="D")),
         sizes=dict(B=2, T=2, D=2, F=3),
         leading=TOKENS,
+        long=MANY,
         formula=r"d\mathbf{X}=\left(d\mathbf{Y}\,\mathbf{W}_2^\top\circ\phi'(\mathbf{H})\right)\mathbf{W}_1^\top",
         source="Vaswani et al. (2017), 3.3",
         chapter="04",
@@ -287,6 +291,7 @@ OPS = {
         inputs=dict(x="... D", params=dict(W_1="D F", W_2="F D")),
         sizes=dict(B=2, T=2, D=2, F=3),
         leading=TOKENS,
+        long=MANY,
         formula=r"d\mathbf{W}_1=\mathbf{X}^\top\left(d\mathbf{Y}\,\mathbf{W}_2^\top\circ\phi'(\mathbf{H})\right)",
         source="Vaswani et al. (2017), 3.3; Hendrycks and Gimpel (2016), 2",
         chapter="04",
@@ -298,6 +303,7 @@ OPS = {
         inputs=dict(x="... D", params=dict(W_gate="D F", W_up="D F", W_down="F D")),
         sizes=dict(B=2, T=2, D=2, F=3),
         leading=TOKENS,
+        long=MANY,
         formula=r"d\mathbf{X}=(d\mathbf{P}\circ\mathbf{U}\circ\phi'(\mathbf{G}))\mathbf{W}_\mathrm{gate}^\top"
         r"+(d\mathbf{P}\circ\phi(\mathbf{G}))\mathbf{W}_\mathrm{up}^\top,\; "
         r"d\mathbf{P}=d\mathbf{Y}\,\mathbf{W}_\mathrm{down}^\top",
@@ -321,6 +327,7 @@ OPS = {
         inputs=dict(z="... V"),
         sizes=dict(B=2, T=2, V=3),
         leading=TOKENS,
+        long=MANY,
         formula=r"d\mathbf{z}_t=dL\,(\mathbf{p}_t-\mathbf{q}_t)/m",
         source="Szegedy et al. (2016), 7",
         chapter="02",
@@ -333,6 +340,7 @@ OPS = {
         inputs=dict(x="... D", gamma="D", beta="D"),
         sizes=dict(B=2, T=2, D=3),
         leading=TOKENS,
+        long=MANY,
         formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\overline{d\hat{\mathbf{x}}}-\hat{\mathbf{x}}\,"
         r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\sigma^2+\varepsilon}},\; "
         r"d\hat{\mathbf{x}}=\boldsymbol{\gamma}\circ d\mathbf{y}",
@@ -346,6 +354,7 @@ OPS = {
         inputs=dict(x="... D", gamma="D"),
         sizes=dict(B=2, T=2, D=3),
         leading=TOKENS,
+        long=MANY,
         formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\hat{\mathbf{x}}\,"
         r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\overline{x^2}+\varepsilon}}",
         source="Zhang and Sennrich (2019), eq. 4",
@@ -499,6 +508,7 @@ OPS = {
         inputs=dict(x="... D", E="V D"),
         sizes=dict(B=2, T=2, D=2, V=3),
         leading=TOKENS,
+        long=MANY,
         formula=r"d\mathbf{X}=d\mathbf{Z}\,\mathbf{E},\; d\mathbf{E}=d\mathbf{Z}^\top\mathbf{X}",
         source="Press and Wolf (2017); Vaswani et al. (2017), 3.4",
         chapter="03",
