@@ -9,6 +9,7 @@ import functools
 import http.server
 import json
 import os
+import re
 import shutil
 import threading
 from html.parser import HTMLParser
@@ -197,6 +198,18 @@ def test_questions_answer_without_python(visit):
             choice.select_option(index=i)
             answer = box.locator("output").evaluate("output => output.textContent")
             assert answer == options.nth(i).get_attribute("value") != ""
+
+
+@each_page
+def test_every_equation_of_a_chapter_shows_its_evidence(visit):
+    """A mark beside each number, in words too, leads to a cell; the number begins with the chapter's."""
+    chapter = re.fullmatch(r"notebooks/(\d\d)_\w+\.html", visit.path)
+    for place, number in enumerate(visit.page.locator(".eqno").all() if chapter else (), 1):
+        assert f"({int(chapter[1])}.{place})" in number.inner_text()
+        mark = number.locator(".evidence")
+        assert mark.count() == 1 and mark.get_attribute("aria-label") and mark.get_attribute("title")
+        target = mark.get_attribute("href")
+        assert target is None or visit.page.locator(f".cell{target}").count() == 1
 
 
 @each_page
