@@ -2,9 +2,11 @@
 
 The operations say `xp = namespace(x)` and then speak the Python array standard, so the same lines run on
 NumPy arrays, on torch tensors of any device, and on object arrays of SymPy expressions or 50-digit numbers.
-The few functions the standard lacks are here. Nothing imports torch: it is used only if the caller did.
+The few functions the standard lacks are here, and what every function asks of its arguments: arrays of one
+shape and kind, whole numbers. Nothing imports torch: it is used only if the caller did.
 """
 
+import functools
 import math
 
 import array_api_compat
@@ -35,12 +37,17 @@ def is_shape(node):
 
 
 def like(values, x):
-    """A constant NumPy array as an array of x's library, device and (for floating values) dtype."""
+    """A constant NumPy array as an array of x's library and device: floating values as x is, others as int64.
+
+    Booleans stay Booleans.
+    """
     xp = namespace(x)
     if xp is symbolic:
         return values
     values = xp.asarray(values, device=array_api_compat.device(x))
-    return xp.astype(values, x.dtype) if xp.isdtype(values.dtype, "real floating") else values
+    if xp.isdtype(values.dtype, "real floating"):
+        return xp.astype(values, x.dtype)
+    return values if values.dtype in (xp.int64, xp.bool) else xp.astype(values, xp.int64)
 
 
 def root(number, x):
@@ -80,3 +87,63 @@ def scatter_add(index, values, rows):
         return total
     one_hot = xp.astype(xp.arange(rows)[:, None] == index[None, :], values.dtype)  # (rows, n)
     return one_hot @ values
+
+
+# What every function asks of its arguments
+
+
+def check_array(name, x, shape=None, kind=None):
+    """Raise TypeError unless x is an array, of this kind if one is given; ValueError if it has another shape.
+
+    None in the shape stands for any length. An array of another shape is refused even where it could be
+    broadcast: a gradient would then have the wrong shape, or be wrong without an error.
+    """
+    got = getattr(x, "shape", None)
+    if got is None:
+        raise TypeError(f"{name}: expected an array{f' of {kind}' if kind else ''}, got {type(x).__name__}")
+    if kind and not holds(x.dtype, kind):
+        raise TypeError(f"{name}: expected {kind}, got {x.dtype}")
+    if shape is not None and got != shape and not matches(got, shape):
+        expected = str(tuple(shape)).replace("None", "any")
+        raise ValueError(f"{name}: expected shape {expected}, got {tuple(got)}")
+
+
+@functools.cache
+def holds(dtype, kind):
+    """Whether arrays of this type, of any library, hold "integers" or "Booleans": its name tells."""
+    return {"integers": "int", "Booleans": "bool"}[kind] in str(dtype)
+
+
+def matches(shape, wanted):
+    """Whether a shape is the wanted one, in which None is any length."""
+    if len(shape) != len(wanted):
+        return False
+    for length, expected in zip(shape, wanted):
+        if expected is not None and length != expected:
+            return False
+    return True
+
+
+def check_names(name, entries, needed, optional=()):
+    """Raise ValueError unless a dictionary has the entries that are needed, and none that nobody reads."""
+    if not set(needed) <= entries.keys() <= {*needed, *optional}:
+        others = f", and perhaps {optional}" if optional else ""
+        raise ValueError(f"{name}: expected the entries {needed}{others}, got {list(entries)}")
+
+
+def check_number(name, x):
+    """Raise TypeError unless x is a single number, or the symbol of one."""
+    if isinstance(x, str) or x is None or np.ndim(x):
+        got = f"shape {tuple(np.shape(x))}" if np.ndim(x) else repr(x)
+        raise TypeError(f"{name}: expected a number, got {got}")
+
+
+def check_count(name, n):
+    """Raise ValueError unless n is a whole number, and positive."""
+    if not is_whole(n) or n < 1:
+        raise ValueError(f"{name}: expected a positive integer, got {n!r}")
+
+
+def is_whole(n):
+    """Whether n is an integer, of Python or NumPy, and no Boolean."""
+    return isinstance(n, int | np.integer) and not isinstance(n, bool)

@@ -7,7 +7,7 @@ batch, so that it does not matter who computes what.
 
 import optree
 
-from ..algebra import like
+from ..algebra import check_array, like
 from ..model import check_batch, targets_of
 from ..ops.cross_entropy import counted_targets
 from .kernels import empty
@@ -30,7 +30,7 @@ def weighted_targets(batch, config, label_smoothing, x):
 def keeps_of(batch, config, draw_keep):
     """[(site, what dropout keeps there)], asked of `draw_keep` for the whole batch, as `model` asks it.
 
-    Raises ValueError if an array has another shape than what it is for.
+    Raises TypeError if what it returns is not Boolean, ValueError if its shape is not that which was asked.
     """
     keeps, D, H = [], config.D, config.H
     for name in ("source", "target_in", "tokens") if draw_keep else ():
@@ -43,9 +43,7 @@ def keeps_of(batch, config, draw_keep):
             for site, shape in [("embedding", (B, T, D)), *sites * config.N]:
                 if site in config.dropout_sites:
                     keeps.append((site, draw_keep(shape)))
-                    if tuple(keeps[-1][1].shape) != shape:
-                        got = tuple(keeps[-1][1].shape)
-                        raise ValueError(f"keep: expected the shape of x {shape}, got {got}")
+                    check_array("keep", keeps[-1][1], shape, "Booleans")
     return keeps
 
 
