@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 import optree
 
-from .algebra import is_shape, is_whole
+from .algebra import check_array, is_shape, is_whole
 from .blocks import PLACEMENTS, SITES
 from .ops import ACTIVATIONS
 
@@ -192,6 +193,41 @@ def shapes(config):
     tree["embedding_norm"] = dict(norm) if config.embedding_norm else {}
     tree["head"], tree["head_norm"] = head, dict(norm) if config.head_transform else {}
     return {name: part for name, part in tree.items() if part}
+
+
+@lru_cache(maxsize=64)
+def leaves_of(config):
+    """The paths and the shapes of the leaves of `shapes`, and the structure of the tree."""
+    return optree.tree_flatten_with_path(shapes(config), is_leaf=is_shape)
+
+
+def check_params(config, params, name="params"):
+    """Raise ValueError unless this is the tree of `shapes`, TypeError unless its arrays are of one type.
+
+    Floating numbers or symbols: an object array holds whatever the operations can compute with.
+    """
+    paths, wanted, structure = leaves_of(config)
+    leaves, got = optree.tree_flatten(params)
+    if got != structure:
+        given = optree.tree_paths(params)
+        for path in paths:
+            if path not in given:
+                raise ValueError(f"{name}: expected {named(path)}, which is missing")
+        for path in given:
+            if path not in paths:
+                raise ValueError(f"{name}: expected nothing at {named(path)}, which this model does not have")
+        raise ValueError(f"{name}: expected the tree {structure}, got {got}")
+    for path, shape, leaf in zip(paths, wanted, leaves, strict=True):
+        if getattr(leaf, "shape", None) != shape:
+            check_array(f"{name}{named(path)}", leaf, shape)
+    types = sorted(map(str, {leaf.dtype for leaf in leaves}))
+    if len(types) > 1 or not ("float" in types[0] or types[0] == "object"):
+        raise TypeError(f"{name}: expected arrays of one floating type, got {types}")
+
+
+def named(path):
+    """The path of a leaf as it is written in Python: ["encoder"][0]["self_attention"]["W_Q"]."""
+    return "".join(f'["{key}"]' if isinstance(key, str) else f"[{key}]" for key in path)
 
 
 def init(config, rng, dtype=np.float64):

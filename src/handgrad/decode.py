@@ -11,16 +11,21 @@ an encoder–decoder, `continuer` from a decoder-only model.
 import numpy as np
 
 from . import model
+from .algebra import check_array
+from .config import check_params
 from .ops import padding_mask
 
 
 def translator(params, config, source):
     """Return `next_logits` of an encoder–decoder for source (B, S). The source is encoded once.
 
-    Raises ValueError for another kind of model; TypeError or ValueError if the source does not fit the model.
+    Raises ValueError for another kind of model; TypeError or ValueError if the parameters or the source do
+    not fit the model.
     """
     if config.kind != "encoder-decoder":
         raise ValueError(f'config.kind: expected "encoder-decoder", got {config.kind!r}')
+    check_params(config, params)
+    check_array("source", source, (None, None))
     model.check_batch(config, {"source": source, "target_in": source[:, :1]})
     memory, _ = model.encode(params, config, source)
     seen = None if config.pad is None else padding_mask(source, config.pad)
@@ -34,9 +39,13 @@ def translator(params, config, source):
 
 
 def continuer(params, config):
-    """Return `next_logits` of a decoder-only model. Raises ValueError for another kind."""
+    """Return `next_logits` of a decoder-only model.
+
+    Raises ValueError for another kind of model; TypeError or ValueError if the parameters do not fit it.
+    """
     if config.kind != "decoder":
         raise ValueError(f'config.kind: expected "decoder", got {config.kind!r}')
+    check_params(config, params)
 
     def next_logits(prefixes, rows):
         x, _ = model.decode(params, config, prefixes)

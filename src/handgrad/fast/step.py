@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ..algebra import like
-from ..config import Config
+from ..config import Config, check_params
 from ..model import check_batch
 from ..ops import rotary_angles, sinusoidal
 from .kernels import (
@@ -573,6 +573,7 @@ def forward(params, config, batch, draw_keep=None, workspace=None):
 
     workspace: memory and threads for one step after another. Raises TypeError or ValueError as `model` does.
     """
+    check_params(config, params)
     check_batch(config, batch)
     workspace = workspace or Workspace()
     workspace.reset(params["embedding"]["E"])
@@ -612,6 +613,9 @@ def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.
     workspace, out: as in `forward` and `backward`. What is returned never lies in the workspace. draw_keep is
     asked as `model` asks it, for the whole batch. Raises TypeError or ValueError as `model` does.
     """
+    check_params(config, params)
+    if out is not None:
+        check_params(config, out, "out")
     E, workspace = params["embedding"]["E"], workspace or Workspace()
     targets, weights = weighted_targets(batch, config, label_smoothing, E)
     (B, T), of_rows = targets.shape, arguments_of(params, config, batch, draw_keep)
