@@ -66,7 +66,8 @@ def next_keep_of(keeps, rows):
 
 def arguments_of(params, config, batch, draw_keep):
     """A function from rows of the batch to what `part_forward` is told of them: a dictionary."""
-    keeps, E = keeps_of(batch, config, draw_keep), params["embedding"]["E"]
+    E = params["embedding"]["E"]
+    keeps = [(site, like(keep, E)) for site, keep in keeps_of(batch, config, draw_keep)]
     batch = {name: like(array, E) for name, array in batch.items()}
 
     def of_rows(rows):
