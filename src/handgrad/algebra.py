@@ -91,6 +91,9 @@ def scatter_add(index, values, rows):
 
 # What every function asks of its arguments
 
+KINDS = {"integers": ("int",), "Booleans": ("bool",), "floating numbers or symbols": ("float", "object")}
+"""What arrays may be asked to hold, with words that occur in the names of such types."""
+
 
 def check_array(name, x, shape=None, kind=None):
     """Raise TypeError unless x is an array, of this kind if one is given; ValueError if it has another shape.
@@ -110,8 +113,8 @@ def check_array(name, x, shape=None, kind=None):
 
 @functools.cache
 def holds(dtype, kind):
-    """Whether arrays of this type, of any library, hold "integers" or "Booleans": its name tells."""
-    return {"integers": "int", "Booleans": "bool"}[kind] in str(dtype)
+    """Whether arrays of this type, of any library, hold numbers of this kind, of KINDS: its name tells."""
+    return any(word in getattr(dtype, "name", str(dtype)) for word in KINDS[kind])
 
 
 def matches(shape, wanted):
@@ -125,7 +128,12 @@ def matches(shape, wanted):
 
 
 def check_names(name, entries, needed, optional=()):
-    """Raise ValueError unless a dictionary has the entries that are needed, and none that nobody reads."""
+    """Raise ValueError unless a dictionary has the entries that are needed, and none that nobody reads.
+
+    TypeError if it is no dictionary.
+    """
+    if not isinstance(entries, dict):
+        raise TypeError(f"{name}: expected a dictionary, got {type(entries).__name__}")
     if not set(needed) <= entries.keys() <= {*needed, *optional}:
         others = f", and perhaps {optional}" if optional else ""
         raise ValueError(f"{name}: expected the entries {needed}{others}, got {list(entries)}")
@@ -133,6 +141,8 @@ def check_names(name, entries, needed, optional=()):
 
 def check_number(name, x):
     """Raise TypeError unless x is a single number, or the symbol of one."""
+    if isinstance(x, int | float):
+        return
     if isinstance(x, str) or x is None or np.ndim(x):
         got = f"shape {tuple(np.shape(x))}" if np.ndim(x) else repr(x)
         raise TypeError(f"{name}: expected a number, got {got}")

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import optree
 
-from .algebra import check_array, is_shape, is_whole
+from .algebra import check_array, holds, is_shape, is_whole
 from .blocks import PLACEMENTS, SITES
 from .ops import ACTIVATIONS
 
@@ -206,7 +206,7 @@ def check_params(config, params, name="params"):
 
     Floating numbers or symbols: an object array holds whatever the operations can compute with.
     """
-    paths, wanted, structure = leaves_of(config)
+    kind, (paths, wanted, structure) = "floating numbers or symbols", leaves_of(config)
     leaves, got = optree.tree_flatten(params)
     if got != structure:
         given = optree.tree_paths(params)
@@ -220,9 +220,9 @@ def check_params(config, params, name="params"):
     for path, shape, leaf in zip(paths, wanted, leaves, strict=True):
         if getattr(leaf, "shape", None) != shape:
             check_array(f"{name}{named(path)}", leaf, shape)
-    types = sorted(map(str, {leaf.dtype for leaf in leaves}))
-    if len(types) > 1 or not ("float" in types[0] or types[0] == "object"):
-        raise TypeError(f"{name}: expected arrays of one floating type, got {types}")
+    types = {leaf.dtype for leaf in leaves}
+    if len(types) > 1 or not holds(*types, kind):
+        raise TypeError(f"{name}: expected {kind} of one type, got {sorted(map(str, types))}")
 
 
 def named(path):

@@ -51,6 +51,10 @@ from .ops import (
 def embed(tokens, tables, norm, config, draw_keep=None, segments=None):
     """tokens (B, T), tables {E, and P, E_segment if used} -> x (B, T, D), cache. norm: parameters or None."""
     check_array("tokens", tokens, (None, None), "integers")
+    if segments is not None:
+        check_array("segments", segments, tokens.shape, "integers")
+        if not config.segments:
+            raise ValueError("segments: expected none, since the model has no segments")
     E = tables["E"]
     cache = {"segmented": None, "placed": None, "normed": None}
     x, cache["looked_up"] = embedding(

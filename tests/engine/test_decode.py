@@ -129,6 +129,8 @@ def test_samples_have_the_probabilities_of_the_softmax(rng):
 
 CONFIG = Config(kind="encoder-decoder", V=11, D=8, H=2, F=12, N=2, scale_embedding=True, pad=PAD)
 
+CONTINUING = Config(kind="decoder", V=11, D=8, H=2, F=12, N=2)
+
 
 @pytest.fixture
 def source(rng):
@@ -195,6 +197,9 @@ def test_translate_speaks_the_vocabulary(rng):
         (lambda f, p, s: decode.continuer(p, CONFIG), "kind"),
         (lambda f, p, s: decode.translator(p, CONFIG, s + 11), "source"),
         (lambda f, p, s: decode.translator(p, CONFIG, s[:0]), "source"),
+        (lambda f, p, s: decode.translator(p, CONFIG, s[0]), r"source: expected shape \(any, any\)"),
+        (lambda f, p, s: decode.translator(p | {"more": s / 2}, CONFIG, s), r'params: .* at \["more"\]'),
+        (lambda f, p, s: decode.continuer(p, CONTINUING), r'params: expected \["decoder"\]|at \["'),
     ],
 )
 def test_bad_input_is_refused_by_name(call, message, rng, source):

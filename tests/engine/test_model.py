@@ -605,6 +605,11 @@ def test_other_bad_batches_are_refused():
     for source, error in ((TOKENS[0], ValueError), (TOKENS.tolist(), TypeError)):
         with pytest.raises(error, match="tokens: expected"):
             encode(params, config, source)
+    for segments, error in ((TOKENS, "none"), (TOKENS[:1], r"shape \(2, 3\)")):
+        with pytest.raises(ValueError, match=f"segments: expected {error}"):
+            encode(params, config, TOKENS, segments=segments)
+    with pytest.raises(TypeError, match="batch: expected a dictionary, got list"):
+        forward(params, config, [TOKENS, TOKENS])
     with pytest.raises(ValueError, match="memory: expected the encoder's output, got none"):
         decode(params, config, TOKENS)
     config = CONFIGS["GPT-2"]
@@ -648,6 +653,29 @@ def test_tokens_of_any_integer_type_are_read(engine, library, dtype):
     assert abs(float(loss) - wanted) <= 1e-12 * wanted
 
 
+@pytest.mark.parametrize("engine", [model, fast])
+def test_the_order_of_bytes_does_not_matter(engine):
+    config = CONFIGS["GPT-2"]
+    params, batch = random_params(config, np.random.default_rng(0)), batch_for(config)
+    wanted, _ = loss_and_gradients(params, config, batch)
+    params, batch = optree.tree_map(lambda x: x.astype(x.dtype.newbyteorder()), (params, batch))
+    loss, _ = engine.loss_and_gradients(params, config, batch)
+    assert abs(loss - wanted) <= 1e-12 * wanted
+
+
+@pytest.mark.parametrize("of_params", [np.asarray, torch.tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("of_keep", [np.asarray, torch.tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("engine", [model, fast])
+def test_dropout_drawn_by_one_library_acts_on_arrays_of_the_other(engine, of_keep, of_params):
+    config, rng = replace(CONFIGS["Vaswani"], p=0.3, dropout_sites=SITES), np.random.default_rng(12)
+    params, batch = random_params(config, rng), random_batch(config, rng)
+    wanted_loss, wanted = loss_and_gradients(params, config, batch, draws(1, config.p))
+    drawn, params = draws(1, config.p), optree.tree_map(of_params, params)
+    loss, grads = engine.loss_and_gradients(params, config, batch, lambda shape: of_keep(drawn(shape)))
+    assert abs(float(loss) - wanted_loss) <= 1e-12 * wanted_loss
+    twins.compare(optree.tree_map(np.asarray, grads), wanted)
+
+
 def changed(tree, path, value):
     """The tree with another value at the path; without that leaf if it is None."""
     if not path:
@@ -678,8 +706,8 @@ UNFIT = [
     ("Llama", ("decoder", 0, "feed_forward", "W_up"), np.ones((8, 1)), r"\(8, 12\), got \(8, 1\)"),
     ("GPT-2", (*ATTENTION, "b_Q"), 0.0, r'\["b_Q"\]: expected an array, got float'),
     ("GPT-2", (*ATTENTION, "b_Q"), [0.0] * 8, r'expected .*\["b_Q"\], which is missing'),
-    ("GPT-2", (*ATTENTION, "b_Q"), np.ones(8, np.float32), "one floating type, got .'float32', 'float64'"),
-    ("GPT-2", (*ATTENTION, "b_Q"), torch.ones(8, dtype=torch.float64), "one floating type, got"),
+    ("GPT-2", (*ATTENTION, "b_Q"), np.ones(8, np.float32), "of one type, got .'float32', 'float64'"),
+    ("GPT-2", (*ATTENTION, "b_Q"), torch.ones(8, dtype=torch.float64), "of one type, got"),
     ("GPT-2", (), {}, r'expected \["decoder"\]\[0\].* which is missing'),
     ("GPT-2", (), None, r'expected \["decoder"\]\[0\].* which is missing'),
 ]
@@ -701,7 +729,7 @@ def test_parameters_that_are_not_those_of_the_config_are_refused(engine, name, p
 def test_parameters_that_are_no_floating_numbers_are_refused(dtype):
     config = CONFIGS["GPT-2"]
     params = optree.tree_map(lambda p: p.astype(dtype), random_params(config, np.random.default_rng(0)))
-    with pytest.raises(TypeError, match="^params: expected arrays of one floating type, got"):
+    with pytest.raises(TypeError, match="^params: expected floating numbers or symbols of one type, got"):
         forward(params, config, batch_for(config))
 
 

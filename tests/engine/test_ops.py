@@ -704,6 +704,26 @@ X = np.ones((2, 3, 6))
             TypeError,
             "mask: expected an array of Booleans, got list",
         ),
+        (
+            lambda: ops.attention(X, X, X, scale=np.ones(6)),
+            TypeError,
+            r"scale: expected a number, got shape \(6,\)",
+        ),
+        (
+            lambda: ops.flash_attention(X, X, X, scale=np.ones((4, 1, 1, 1))),
+            TypeError,
+            "scale: expected a number",
+        ),
+        (
+            lambda: ops.cross_entropy(X, np.ones((2, 3), int), ignore_index=np.array([1, 2])),
+            TypeError,
+            r"ignore_index: expected a number, got shape \(2,\)",
+        ),
+        (
+            lambda: ops.feed_forward(X, [np.ones((6, 6))]),
+            TypeError,
+            "params: expected a dictionary, got list",
+        ),
         (lambda: ops.split_heads(X, 0), ValueError, "H: expected a positive integer, got 0"),
         (lambda: ops.split_heads(X, -2), ValueError, "H: expected a positive integer, got -2"),
         (lambda: ops.split_heads(X, 2.0), ValueError, "H: expected a positive integer, got 2.0"),

@@ -14,7 +14,7 @@ A query whose mask is false everywhere attends to nothing: its output and its gr
 
 from math import inf
 
-from ..algebra import check_array, namespace, root
+from ..algebra import check_array, check_number, namespace, root
 from .dropout import dropout, dropout_backward
 from .masks import whole_mask
 from .softmax import softmax, softmax_backward
@@ -30,6 +30,7 @@ def attention(q, k, v, mask=None, scale=None, keep=None, p=0.0):
     check_shapes(q, k, v)
     xp = namespace(q)
     scale = 1 / root(q.shape[-1], q) if scale is None else scale
+    check_number("scale", scale)
     s = scale * (q @ k.mT)  # (..., T, S)
     if mask is not None:
         s = xp.where(whole_mask(mask, q, k), s, -inf)

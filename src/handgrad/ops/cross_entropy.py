@@ -43,6 +43,7 @@ def cross_entropy_backward(dloss, cache):
 
 def counted_targets(targets, V, ignore_index, label_smoothing):
     """targets (...) integers -> which are counted (...), Boolean, and their number m; errors as above."""
+    check_number("ignore_index", ignore_index)
     check_number("label_smoothing", label_smoothing)
     if not getattr(label_smoothing, "is_Symbol", False) and not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing: expected a number from 0 to 1, got {label_smoothing}")

@@ -12,7 +12,7 @@ Dao et al. (2022), algorithm 1 and appendix B; the running sum is Milakov and Gi
 
 import numpy as np
 
-from ..algebra import check_array, check_count, like, namespace, root
+from ..algebra import check_array, check_count, check_number, like, namespace, root
 from .attention import check_shapes
 from .masks import whole_mask
 
@@ -29,6 +29,7 @@ def flash_attention(q, k, v, mask=None, scale=None, causal=False, block=128):
     xp, T, S = namespace(q), q.shape[-2], k.shape[-2]
     mask = None if mask is None else whole_mask(mask, q, k)  # (..., T, S), a view
     scale = 1 / root(q.shape[-1], q) if scale is None else scale
+    check_number("scale", scale)
     rows, columns = ([slice(n, min(n + block, N)) for n in range(0, N, block)] for N in (T, S))
     cache = dict(q=q, k=k, v=v, mask=mask, scale=scale, causal=causal, rows=rows, columns=columns)
     y, log_sum = [], []
