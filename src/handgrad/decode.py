@@ -12,17 +12,21 @@ so: it has the attribute B. A token may be impossible, with a logit of −∞; a
 import numpy as np
 
 from . import model
-from .algebra import check_integer, check_number, like
+from .algebra import check_amount, check_array, check_integer, like
+from .config import check_params
 from .ops import padding_mask
 
 
 def translator(params, config, source):
     """Return `next_logits` of an encoder–decoder for source (B, S), and for B sentences. It is encoded once.
 
-    Raises ValueError for another kind of model; TypeError or ValueError if the source does not fit the model.
+    Raises ValueError for another kind of model; TypeError or ValueError if the parameters or the source do
+    not fit the model.
     """
     if config.kind != "encoder-decoder":
         raise ValueError(f'config.kind: expected "encoder-decoder", got {config.kind!r}')
+    check_params(config, params)
+    check_array("source", source, (None, None))
     model.check_batch(config, {"source": source, "target_in": source})  # any target that fits will do
     memory, _ = model.encode(params, config, source)
     seen = None if config.pad is None else like(padding_mask(source, config.pad), memory)
@@ -37,9 +41,13 @@ def translator(params, config, source):
 
 
 def continuer(params, config):
-    """Return `next_logits` of a decoder-only model. Raises ValueError for another kind."""
+    """Return `next_logits` of a decoder-only model.
+
+    Raises ValueError for another kind of model; TypeError or ValueError if the parameters do not fit it.
+    """
     if config.kind != "decoder":
         raise ValueError(f'config.kind: expected "decoder", got {config.kind!r}')
+    check_params(config, params)
 
     def next_logits(prefixes, rows):
         x, _ = model.decode(params, config, prefixes)
@@ -63,7 +71,7 @@ def sampler(rng, temperature=1.0):
     The largest of the logits with independent Gumbel noise added is such a draw (Gumbel 1954).
     Raises ValueError unless temperature > 0; the function, FloatingPointError if a logit is not finite.
     """
-    check_number("temperature", temperature, positive=True)
+    check_amount("temperature", temperature, positive=True)
 
     def draw(logits):
         return np.argmax((logits - largest(logits)) / temperature + rng.gumbel(size=logits.shape), axis=-1)
@@ -110,7 +118,7 @@ def beam(next_logits, B, width, bos, eos, max_length, alpha=0.6, pad=0):
     ≥ 0, and FloatingPointError if a logit is not finite.
     """
     _check_search(next_logits, B, bos, eos, pad, max_length=max_length, width=width)
-    check_number("alpha", alpha)
+    check_amount("alpha", alpha)
     tokens = np.full((B, width, max_length + 1), pad, dtype=int)
     tokens[:, :, 0] = bos
     total = np.full((B, width), -np.inf)  # log probabilities; at first there is one beginning only

@@ -17,7 +17,7 @@ import math
 import numpy as np
 import optree
 
-from .algebra import check_integer, check_number
+from .algebra import check_amount, check_integer
 
 
 def sgd_init(params):
@@ -118,7 +118,7 @@ def inverse_square_root(step, D, warmup, scale=1.0):
     """
     for name, value in (("step", step), ("D", D), ("warmup", warmup)):
         check_integer(name, value, least=1)
-    check_number("scale", scale, positive=True)
+    check_amount("scale", scale, positive=True)
     return scale * D**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
@@ -135,7 +135,7 @@ def cosine(step, steps, peak, warmup=0, floor=0.0):
     check_integer("warmup", warmup, most=steps - 1)
     check_integer("step", step, most=steps)
     for name, value in (("peak", peak), ("floor", floor)):
-        check_number(name, value)
+        check_amount(name, value)
     if floor > peak:
         raise ValueError(f"floor: expected 0 ≤ floor ≤ peak, got floor {floor} and peak {peak}")
     if step < warmup:
@@ -145,9 +145,9 @@ def cosine(step, steps, peak, warmup=0, floor=0.0):
 
 def clip_factor(norm, max_norm, eps):
     """What a gradient of this norm is multiplied by."""
-    check_number("eps", eps, positive=True)
+    check_amount("eps", eps, positive=True)
     if max_norm != math.inf:
-        check_number("max_norm", max_norm, positive=True)
+        check_amount("max_norm", max_norm, positive=True)
     if not math.isfinite(norm):
         raise FloatingPointError(f"grads: expected finite numbers, got a gradient of norm {norm}")
     return min(1.0, float(max_norm) / (norm + eps))
@@ -163,7 +163,7 @@ def checked(params, grads, **numbers):
     Refuses numbers out of range and trees that differ in keys, shapes or types.
     """
     for name, value in numbers.items():
-        check_number(name, value, positive=name == "eps", below=1 if name.startswith("beta") else math.inf)
+        check_amount(name, value, positive=name == "eps", below=1 if name.startswith("beta") else math.inf)
     check_like(params, "grads", grads)
     return [value.item() if isinstance(value, np.generic) else value for value in numbers.values()]
 

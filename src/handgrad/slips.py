@@ -138,6 +138,8 @@ def of_shape_only(node):
     match node:
         case ast.Call(ast.Name("namespace" | "pi" | "len" | "range" | "list" | "reversed" | "enumerate")):
             return True
+        case ast.Call(ast.Name("check_array" | "check_number")):
+            return True
         case ast.Call(ast.Attribute(ast.Name("np" | "xp"), "zeros_like")) | ast.Attribute(
             _, "ndim" | "dtype"
         ):

@@ -22,7 +22,7 @@ import optree
 from tqdm import tqdm
 
 from . import model, optim
-from .algebra import check_integer, check_number, is_shape
+from .algebra import check_amount, check_integer, is_shape
 from .config import Config, init, shapes
 
 try:
@@ -60,12 +60,12 @@ class Recipe:
         last = self.steps - 1 if self.schedule == "cosine" else self.steps
         check_integer("warmup", self.warmup, least=1, most=last)
         for name in ("peak", "eps"):
-            check_number(name, getattr(self, name), positive=True)
+            check_amount(name, getattr(self, name), positive=True)
         for name in ("label_smoothing", "beta_1", "beta_2"):
-            check_number(name, getattr(self, name), below=1)
-        check_number("weight_decay", self.weight_decay)
+            check_amount(name, getattr(self, name), below=1)
+        check_amount("weight_decay", self.weight_decay)
         if self.max_norm is not None:
-            check_number("max_norm", self.max_norm, positive=True)
+            check_amount("max_norm", self.max_norm, positive=True)
 
     @property
     def adam(self):

@@ -171,6 +171,8 @@ def test_padding_of_a_narrow_type_cuts_no_token():
 
 CONFIG = Config(kind="encoder-decoder", V=11, D=8, H=2, F=12, N=2, scale_embedding=True, pad=PAD)
 
+CONTINUING = Config(kind="decoder", V=11, D=8, H=2, F=12, N=2)
+
 
 @pytest.fixture
 def source(rng):
@@ -309,7 +311,6 @@ def written_by(next_logits, choose):
         (lambda f, p, s: decode.continuer(p, CONFIG), "kind"),
         (lambda f, p, s: decode.translator(p, CONFIG, s + 11), "source"),
         (lambda f, p, s: decode.translator(p, CONFIG, s[:0]), "source"),
-        (lambda f, p, s: decode.translator(p, CONFIG, s[0]), "source"),
         (lambda f, p, s: decode.greedy(f, 1.0, max_length=3, **ENDS), r"B.*1\.0"),
         (lambda f, p, s: decode.greedy(f, True, max_length=3, **ENDS), "B.*True"),
         (lambda f, p, s: decode.greedy(f, 1, max_length=2.5, **ENDS), r"max_length.*2\.5"),
@@ -332,6 +333,9 @@ def written_by(next_logits, choose):
         (lambda f, p, s: written_by(f, lambda z: z.max(axis=-1)), "choose: expected integers, got float64"),
         (lambda f, p, s: written_by(f, lambda z: np.array([9, 1])), "choose: expected 2 tokens from 0 to 4"),
         (lambda f, p, s: written_by(f, lambda z: np.array([1])), "choose: expected 2 tokens from 0 to 4"),
+        (lambda f, p, s: decode.translator(p, CONFIG, s[0]), r"source: expected shape \(any, any\)"),
+        (lambda f, p, s: decode.translator(p | {"more": s / 2}, CONFIG, s), r'params: .* at \["more"\]'),
+        (lambda f, p, s: decode.continuer(p, CONTINUING), r'params: expected \["decoder"\]|at \["'),
     ],
 )
 def test_bad_input_is_refused_by_name(call, message, rng, source):

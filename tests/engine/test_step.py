@@ -735,7 +735,15 @@ def test_bad_input_is_refused_as_the_model_refuses_it():
         ({"tokens": tokens, "target_out": targets + config.V}, {}),
         ({"tokens": tokens, "target_out": 0 * targets + config.pad}, {}),
         (batch, {"label_smoothing": 1.5}),
+        (batch, {"label_smoothing": np.float32(1.5)}),
+        (batch, {"label_smoothing": np.ones(2)}),
         (batch, {"draw_keep": lambda shape: np.ones(shape[1:], bool)}),
+        (batch, {"draw_keep": lambda shape: 255 * np.ones(shape, np.uint8)}),
+        (batch, {"draw_keep": lambda shape: np.ones(shape)}),
+        (batch, {"draw_keep": lambda shape: [True]}),
+        (batch | {"segment": tokens}, {}),
+        (batch | {"tokens": tokens.tolist()}, {}),
+        (batch | {"target_out": targets / 1}, {}),
     ]
     config = replace(config, p=0.1)
     for bad, options in cases:

@@ -263,6 +263,7 @@ def cross_entropy(z, targets, weights, label_smoothing, arena):
             wanted += smooth * s.sum(axis=1, keepdims=True)
         xp.exp(s, out=s)
         total = s.sum(axis=1, keepdims=True)
+        wanted[weight == 0] = 0  # where a target does not count, not even an infinite logit does
         loss += float((weight * (xp.log(total) - wanted)).sum())
         s *= weight / total
         if smooth:

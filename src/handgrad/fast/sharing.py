@@ -9,7 +9,7 @@ import weakref
 
 import optree
 
-from ..algebra import like
+from ..algebra import check_array, like
 from ..model import check_batch, targets_of
 from ..ops.cross_entropy import counted_targets
 from .kernels import check_apart, check_like, empty
@@ -32,7 +32,7 @@ def weighted_targets(batch, config, label_smoothing, x):
 def keeps_of(batch, config, draw_keep):
     """[(site, what dropout keeps there)], asked of `draw_keep` for the whole batch, as `model` asks it.
 
-    Raises ValueError if an array has another shape than what it is for.
+    Raises TypeError if what it returns is not Boolean, ValueError if its shape is not that which was asked.
     """
     keeps, D, H = [], config.D, config.H
     for name in ("source", "target_in", "tokens") if draw_keep else ():
@@ -45,9 +45,7 @@ def keeps_of(batch, config, draw_keep):
             for site, shape in [("embedding", (B, T, D)), *sites * config.N]:
                 if site in config.dropout_sites:
                     keeps.append((site, draw_keep(shape)))
-                    if tuple(keeps[-1][1].shape) != shape:
-                        got = tuple(keeps[-1][1].shape)
-                        raise ValueError(f"keep: expected the shape of x {shape}, got {got}")
+                    check_array("keep", keeps[-1][1], shape, "Booleans")
     return keeps
 
 
@@ -70,7 +68,8 @@ def next_keep_of(keeps, rows):
 
 def arguments_of(params, config, batch, draw_keep):
     """A function from rows of the batch to what `part_forward` is told of them: a dictionary."""
-    keeps, E = keeps_of(batch, config, draw_keep), params["embedding"]["E"]
+    E = params["embedding"]["E"]
+    keeps = [(site, like(keep, E)) for site, keep in keeps_of(batch, config, draw_keep)]
     batch = {name: like(array, E) for name, array in batch.items()}
 
     def of_rows(rows):

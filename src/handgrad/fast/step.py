@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ..algebra import like
-from ..config import Config
+from ..config import Config, check_params
 from ..model import check_batch
 from ..ops import rotary_angles, sinusoidal
 from .kernels import (
@@ -575,6 +575,7 @@ def forward(params, config, batch, draw_keep=None, workspace=None):
     workspace: memory and threads for one step after another. Raises TypeError or ValueError as `model` does,
     RuntimeError if another step is using the workspace.
     """
+    check_params(config, params)
     check_batch(config, batch)
     workspace = workspace or Workspace()
     B, T = batch["target_in" if config.kind == "encoder-decoder" else "tokens"].shape
@@ -622,6 +623,7 @@ def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.
     workspace. draw_keep is asked as `model` asks it, for the whole batch. Raises TypeError or ValueError as
     `model` does.
     """
+    check_params(config, params)
     E, workspace = params["embedding"]["E"], workspace or Workspace()
     targets, weights = weighted_targets(batch, config, label_smoothing, E)
     (B, T), of_rows = targets.shape, arguments_of(params, config, batch, draw_keep)
