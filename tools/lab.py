@@ -431,7 +431,7 @@ def copy_files(root, folder):
 
 def report(made, renewed, kept):
     """What was done, in lines for the learner."""
-    lines = [f"made: {path}" for path in made]
+    lines = [f"made: {len(made)} notebooks"] if made else []
     lines += [f"renewed, since the book has changed: {path}" for path in renewed]
     lines += [f"kept, since you have written in it: {path}" for path in kept]
     if kept:

@@ -270,9 +270,10 @@ def test_what_the_learner_wrote_is_kept(book, tmp_path):
 
 
 def test_the_learner_is_told():
-    lines = lab.report([], [Path("a.ipynb")], [Path("b.ipynb")])
-    assert lines[0].startswith("renewed") and "a.ipynb" in lines[0]
-    assert lines[1].startswith("kept") and "b.ipynb" in lines[1] and "fresh copy" in lines[2]
+    made, renewed, kept, advice = lab.report([Path("a"), Path("b")], [Path("c.ipynb")], [Path("d.ipynb")])
+    assert made == "made: 2 notebooks" and renewed.startswith("renewed") and "c.ipynb" in renewed
+    assert kept.startswith("kept") and "d.ipynb" in kept and "fresh copy" in advice
+    assert lab.report([], [], []) == []
 
 
 def test_jupyterlab_is_told_not_to_ask_for_news():
