@@ -106,9 +106,9 @@ def pages(root):
 
 
 def sources(root):
-    """The notebooks of the book; not the copies that keep somebody's answers."""
-    paths = sorted((root / "notebooks").rglob("[0-9][0-9]_*.ipynb"))
-    return [path for path in paths if not path.name.endswith(exercises.MINE)]
+    """The notebooks of the book: no copies that keep somebody's answers, none that JupyterLab keeps."""
+    found = (root / "notebooks").rglob("[0-9][0-9]_*.ipynb")
+    return sorted(p for p in found if not (p.name.endswith(exercises.MINE) or p.parent.name.startswith(".")))
 
 
 def page_of(path, root):

@@ -239,6 +239,14 @@ def test_the_first_time_everything_is_made(book, tmp_path):
     assert (tmp_path / "lab/quizzes/08_masks.json").read_text() == "[]"
 
 
+def test_what_others_keep_beside_the_notebooks_is_no_part_of_the_book(book):
+    source = book / "notebooks/08_masks.ipynb"
+    for name in ("exercises/08_masks.mine.ipynb", ".ipynb_checkpoints/08_masks-checkpoint.ipynb"):
+        (book / "notebooks" / name).parent.mkdir()
+        shutil.copyfile(source, book / "notebooks" / name)
+    assert lab.sources(book) == [source]
+
+
 def test_an_untouched_notebook_keeps_its_outputs_until_the_book_changes(book, tmp_path):
     make(book, tmp_path / "lab")
     file = tmp_path / "lab/08_masks.ipynb"
