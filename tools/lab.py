@@ -122,9 +122,8 @@ def read(root):
         labels = [(label, cell) for cell, text in cells.items() for label, _ in displayed(text) if label]
         for place, (label, cell) in enumerate(labels, 1):
             book.equations[label] = (page, cell, number(page, place))
-        for cell, (level, label, title) in [
-            (c, found) for c, text in cells.items() for found in headings(text)
-        ]:
+        found = [(cell, *heading) for cell, text in cells.items() for heading in headings(text)]
+        for cell, level, label, title in found:
             title = numbered(page, title) if level == "h1" else title
             if level == "h1":
                 book.titles.setdefault(page, title)
@@ -274,9 +273,8 @@ def as_read(spans, text, here, book):
         if span.type == "image" and not is_beside(span.attrs["src"], here):
             raise UnknownMyST(f"the picture {span.attrs['src']} is not in notebooks/, so it cannot be shown")
     changed, roles = prose(text, here, book)
-    wanted = [
-        (span.meta["name"], " ".join(span.content.split())) for span in spans if span.type == "myst_role"
-    ]
+    of_parser = [span for span in spans if span.type == "myst_role"]
+    wanted = [(span.meta["name"], " ".join(span.content.split())) for span in of_parser]
     if roles != wanted:
         raise UnknownMyST(f"expected the roles {wanted}, read {roles}")
     return changed
@@ -384,21 +382,18 @@ def copy_of(notebook, page, book):
             cell.update(source="\n".join(lines), outputs=[], execution_count=None)
             if {"hide-input", "remove-input"} & set(cell.metadata.get("tags", [])):
                 cell.metadata["jupyter"] = {"source_hidden": True}
-    notebook.metadata.setdefault("handgrad", nbformat.NotebookNode())["generated"] = exercises.digest(
-        notebook
-    )
+    about = notebook.metadata.setdefault("handgrad", nbformat.NotebookNode())
+    about["generated"] = exercises.digest(notebook)
     return notebook
 
 
 def copies(root, folder):
     """What shall be in the learner's folder: {path: notebook}. Raises UnknownMyST."""
-    book = read(root)
-    return {
-        folder / path.relative_to(root / "notebooks"): copy_of(
-            nbformat.read(path, as_version=4), page_of(path, root), book
-        )
-        for path in sources(root)
-    }
+    book, wanted = read(root), {}
+    for path in sources(root):
+        notebook = copy_of(nbformat.read(path, as_version=4), page_of(path, root), book)
+        wanted[folder / path.relative_to(root / "notebooks")] = notebook
+    return wanted
 
 
 def write(wanted):
