@@ -42,8 +42,9 @@ site: $(READY) ## Look at the built book in a browser (needs Chromium, and make 
 	@test -e _build/html/index.html || { echo "There is no book in _build/html: make book builds it." >&2; exit 1; }
 	HANDGRAD_SITE=_build/html $(PYTEST) --dist loadgroup -m site tests # and so does a page
 
-lab: $(READY) ## Open the notebooks in JupyterLab
-	$(BIN)/jupyter lab --LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate notebooks
+lab: $(READY) ## Open the notebooks in JupyterLab, in lab/, which is yours
+	$(BIN)/python tools/lab.py
+	$(BIN)/jupyter lab --LabApp.app_settings_dir=$(CURDIR)/tools/lab_settings lab
 
 exercises: $(READY) ## Make the exercise notebooks again; keep those with answers, unless FORCE=08_attention
 	$(BIN)/python tools/exercises.py $(addprefix --force ,$(FORCE))

@@ -75,16 +75,6 @@ def address():
         thread.join()
 
 
-@pytest.fixture(scope="session")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 class Visit:
     """One page in a window of its own, and what went wrong while it was loaded."""
 
