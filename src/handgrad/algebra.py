@@ -111,7 +111,7 @@ def check_array(name, x, shape=None, kind=None):
         raise ValueError(f"{name}: expected shape {expected}, got {tuple(got)}")
 
 
-@functools.cache
+@functools.lru_cache(typed=True)  # no type of one library is compared with that of another
 def holds(dtype, kind):
     """Whether arrays of this type, of any library, hold numbers of this kind, of KINDS: its name tells."""
     return any(word in getattr(dtype, "name", str(dtype)) for word in KINDS[kind])
