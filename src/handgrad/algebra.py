@@ -6,6 +6,7 @@ The few functions the standard lacks are here, and what every function asks of i
 shape and kind, whole numbers. Nothing imports torch: it is used only if the caller did.
 """
 
+import functools
 import math
 from numbers import Real
 
@@ -112,6 +113,7 @@ def check_array(name, x, shape=None, kind=None):
         raise ValueError(f"{name}: expected shape {expected}, got {tuple(got)}")
 
 
+@functools.lru_cache(typed=True)  # no type of one library is compared with that of another
 def holds(dtype, kind):
     """Whether arrays of this type, of any library, hold numbers of this kind, of KINDS: its name tells."""
     return any(word in getattr(dtype, "name", str(dtype)) for word in KINDS[kind])
