@@ -1,0 +1,81 @@
+"""Every edit of the backward of a model, and of the fast step, is refuted by a case, or changes nothing.
+
+Of blocks and model every edit is judged here; of the fast step, which has thousands, each fortieth and those
+that earlier cases let pass. All of them are judged by `python tests/engine/mutants_of_models.py`.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from mutants_of_models import FAST, TARGETS, judged, suspects, unused
+from same_mutants import SAME
+
+torch.set_num_threads(1)  # the models here are tiny
+
+
+def unexplained(counts):
+    """The edits that passed and of which nobody says why they change nothing."""
+    return {count.name: count.survivors for count in counts if count.survivors}
+
+
+@pytest.mark.parametrize("module", ["blocks", "model"])
+def test_every_edit_of_a_readable_backward_is_refuted(module):
+    counts = [judged(one) for one in suspects(*TARGETS[module])]
+    assert unexplained(counts) == {} and [part for count in counts for part in unused(count)] == []
+    assert sum(count.refuted for count in counts) > 700
+
+
+@pytest.fixture(scope="module")
+def suspects_of_the_fast_step():
+    functions = [f for name in ("sharing", "kernels", "step") for f in TARGETS[name][0]]
+    return {one.name: one for one in suspects(functions, FAST)}
+
+
+@pytest.mark.slow
+def test_each_fortieth_edit_of_the_fast_step_is_refuted(suspects_of_the_fast_step):
+    counts = [judged(one, [*one.edits.values()][::40]) for one in suspects_of_the_fast_step.values()]
+    assert unexplained(counts) == {}
+    assert sum(count.refuted for count in counts) > 300
+
+
+# Edits that passed all tests before: without padding to the left, huge scores, a batch without segments, ...
+ONCE = {
+    "sharing.keeps_of": ["In `got`: 0 stands where 1 should"],
+    "kernels.empty": ["`memory` stands where `x` should, in `x.ctypes`"],
+    "kernels.exponentials": ["the line `e -= top` is left out"],
+    "kernels.cross_entropy": ["the line `s -= amax(s, axis=1, keepdims=True)` is left out"],
+    "step.embed": ["`segments is None` is not asked: it is always False"],
+    "step.embed_backward": ["dtables['E_segment'])`: the mean is taken away from `dx`"],
+    "step.stack": ["`b` stands where `queries` should"],
+    "step.forward": [
+        "the line `check_batch(config, batch)` is left out",
+        "the line `workspace = workspace or Workspace()` is left out",
+        "the line `workspace.reset(params['embedding']['E'])` is left out",
+    ],
+    "step.backward": ["`workspace.uses -= 1` stands where `workspace.uses += 1` should"],
+    "step.loss_and_gradients": ["`workspace` is not asked, of `workspace or Workspace()`"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ONCE)
+def test_what_once_was_accepted_is_refuted(name, suspects_of_the_fast_step):
+    one = suspects_of_the_fast_step[name]
+    for part in ONCE[name]:
+        edits = [edit for edit in one.edits.values() if part in edit.place]
+        assert edits, part
+        assert judged(one, edits).refuted == len(edits), part
+
+
+def test_every_function_that_is_said_to_have_such_edits_is_judged():
+    judged_functions = {
+        f"{module}.{function.__name__}" for module, (made, _) in TARGETS.items() for function in made
+    }
+    assert set(SAME) <= judged_functions and set(ONCE) <= judged_functions
+
+
+def test_without_a_case_that_calls_it_no_edit_is_refuted(suspects_of_the_fast_step):
+    one = suspects_of_the_fast_step["sharing.weighted_targets"]
+    count = judged(replace(one, callers=[]))
+    assert count.refuted == 0 and count.made == len(one.edits) == len(count.survivors) + len(count.same) > 100
