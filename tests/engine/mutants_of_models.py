@@ -24,10 +24,11 @@ import torch
 from cases import CASES, problem, workspace_of
 from same_mutants import SAME
 
-from handgrad import blocks, model
+from handgrad import blocks, model, optim
 from handgrad.algebra import scatter_add
 from handgrad.fast import kernels, sharing, step
 from handgrad.fast.kernels import empty
+from handgrad.fast.update import adamw_in_place
 from handgrad.mutants import Program, watched
 
 # Cases ------------------------------------------------------------------------------------------------------
@@ -231,13 +232,36 @@ def wanted_of_kernels():
     }
 
 
+def two_updates(update):
+    """p, m and v after two updates, which are functions of p, a gradient and the moments."""
+    p, *gradients = np.random.default_rng(0).standard_normal((3, 50))
+    moments = {"step": 0, "m": np.zeros(50), "v": np.zeros(50)}
+    for g in gradients:
+        p, moments = update(p, g, moments)
+    return {"p": p, "m": moments["m"], "v": moments["v"]}
+
+
+def fast_update(to):
+    def update(p, g, moments):
+        p, moments = to(p), {name: to(x) if name in "mv" else x for name, x in moments.items()}
+        adamw_in_place(p, to(g), moments, rate=0.1, eps=1e-3, weight_decay=0.3)
+        return np.asarray(p), {name: np.asarray(x) for name, x in moments.items()}
+
+    return update
+
+
+def readable_update(p, g, moments):
+    return optim.adamw(p, g, moments, rate=0.1, eps=1e-3, weight_decay=0.3)
+
+
 def lines_of_memory():
-    """Whether what `empty` gives begins at a line of the cache, whatever was asked for before."""
+    """Where what `empty` gives begins in a line of the cache, and its size."""
     arrays = [kernels.empty((size,), np.empty(1, kind)) for size in range(1, 40) for kind in ("f4", "f8")]
-    return {
-        "starts": np.array([array.ctypes.data % 64.0 for array in arrays]),
-        "sizes": np.array([array.size for array in arrays]),
-    }
+    return np.array([(array.ctypes.data % 64.0, array.size) for array in arrays])
+
+
+def first_lines():
+    return np.array([(0, size) for size in range(1, 40) for _ in ("f4", "f8")], np.float64)
 
 
 def message(f):
@@ -296,6 +320,20 @@ def single(number, case):
     return case["precision"] == "float32" and number % 4 == 0
 
 
+def cases_of_pieces(library):
+    """The update, kernels by themselves, and what is refused, with arrays of one library."""
+    asked, to = Asked(DECODER, library=library), LIBRARIES[library]
+    pieces = {
+        "update": (lambda: two_updates(fast_update(to)), lambda: two_updates(readable_update)),
+        "kernels": (lambda: returned(to), wanted_of_kernels),
+        "refusals": (
+            lambda: refusals(asked, step.loss_and_gradients, step.forward),
+            lambda: refusals(asked, model.loss_and_gradients, model.forward),
+        ),
+    }
+    return [Case(f"{name}, {library}", *functions, 1e-12) for name, functions in pieces.items()]
+
+
 READABLE = [
     *cases_of(readable, readable_of_numpy, precision="float64"),
     *cases_of(readable_halves, readable_halves, every(4, 0), precision="float64"),
@@ -304,27 +342,15 @@ READABLE = [
 FAST = [
     *cases_of(fast, readable_of_numpy, precision="float64"),
     *cases_of(fast, readable_of_numpy, single, tolerance=1e-2),
-    *cases_of(fast, readable_of_numpy, every(8, 3), precision="float64", queries=2),
+    *cases_of(fast, readable_of_numpy, every(8, 3), precision="float64", queries=2, B=4, T=7),
     *cases_of(fast, readable_of_numpy, every(6, 5), tolerance=1e-7, precision="float64", large=True),
     *cases_of(fast_in_new_memory, readable_of_numpy, every(8, 1), precision="float64"),
     *cases_of(halves, readable_halves, every(4, 0), precision="float64"),
     *cases_of(halves, readable_halves, every(4, 2), precision="float64", workers=1),
     *cases_of(halves_in_new_memory, readable_halves, every(16, 1), precision="float64"),
-    Case(
-        "memory", lines_of_memory, lambda: {"starts": np.zeros(78), "sizes": np.repeat(range(1, 40), 2)}, 0.0
-    ),
+    Case("lines of memory", lines_of_memory, first_lines, 0.0),
+    *(case for library in LIBRARIES for case in cases_of_pieces(library)),
 ]
-for library, to in LIBRARIES.items():
-    asked = Asked(DECODER, library=library)
-    FAST += [
-        Case(f"kernels, {library}", functools.partial(returned, to), wanted_of_kernels, 1e-12),
-        Case(
-            f"refusals, {library}",
-            lambda asked=asked: refusals(asked, step.loss_and_gradients, step.forward),
-            lambda asked=asked: refusals(asked, model.loss_and_gradients, model.forward),
-            0.0,
-        ),
-    ]
 
 
 # Mutants ----------------------------------------------------------------------------------------------------
@@ -391,7 +417,7 @@ class Suspect:
 def suspects(functions, cases):
     """A Suspect for every function, from what the cases make of it. The right ones are refuted by none."""
     made = {inspect.unwrap(f): Suspect(f, Program(inspect.unwrap(f), lines=True), {}, []) for f in functions}
-    seconds, situations = {}, set()
+    seconds, situations, known = {}, set(), set()
     for case in cases:
         forget()
         begin = time.perf_counter()
@@ -409,8 +435,8 @@ def suspects(functions, cases):
                     key = tuple(
                         (id(old), ast.unparse(ast.fix_missing_locations(new))) for old, new in edit.changes
                     )
-                    if (function, key) not in situations:
-                        situations.add((function, key))
+                    if key not in known:
+                        known.add(key)
                         one.edits.setdefault(one.program.source(edit), edit)
     for one in made.values():
         one.edits.pop(one.program.source(), None)
@@ -466,7 +492,7 @@ TARGETS = {
     "blocks": (functions(blocks, goes_back), READABLE),
     "model": (functions(model, goes_back), READABLE),
     "sharing": (functions(sharing), FAST),
-    "kernels": (functions(kernels, lambda name: name != "adamw"), FAST),  # adamw: see test_optim
+    "kernels": (functions(kernels), FAST),
     "step": (functions(step), FAST),
 }
 

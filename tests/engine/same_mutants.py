@@ -73,7 +73,6 @@ SAME = {
     "kernels.empty": {
         "`x.new_empty(shape)`": SCRATCH,
         "`empty(size + line, x.dtype)`": SCRATCH,
-        "`memory[start:start + size].reshape(shape)`": SCRATCH,
         "is squared": SPEED,
         "`LINE // x.itemsize + 1`": SPEED,
         "the factor `2` is too many, at `LINE": SPEED,
@@ -92,9 +91,6 @@ SAME = {
     },
     "kernels.ones": {"`ones(n, dtype)`": FLAGS},
     "kernels.take": {"the mean is taken away from `out`": RETURNED},
-    "kernels.scatter_add": {
-        "`not isinstance(values, ndarray)` is not asked: it is always False": DEVICE,
-    },
     "kernels.scale_shift": {
         "is given `x` and `gamma` in the wrong order": TERMS,
         "`beta is not None and library(x) is not np` is not asked: it is always False": SPEED,
@@ -113,6 +109,8 @@ SAME = {
         "the division by `2` is too many": INFINITE,
     },
     "kernels.exponentials": {
+        "2 stands where 1 should, in `-1`": "NumPy reads any negative length as what is left",
+        "the factor `2` is too many, at `1`": "NumPy reads any negative length as what is left",
         "`maximum` is given": TERMS,
         "`empty_rows` is not asked: it is always True": SPEED,
         "In `total[total == 0]`: ": "any multiple of a row of zeros is 0",
@@ -132,7 +130,22 @@ SAME = {
         "In `s[at]`: -1 stands where 0 should": ONE_AXIS,
         "the factor `smooth` belongs to": TERMS,
     },
-    "kernels.square": {"`out` stands where `x` should, in `x.device`": KIND},
+    "kernels.adamw": {
+        "`multiply` is given": TERMS,
+        "`g` stands where `scratch` should": "g is used up",
+        "`eps` and `root_bias` are exchanged": TERMS,
+    },
+    "kernels.square": {
+        "`out` stands where `x` should, in `x.device`": KIND,
+        "the mean is taken away from `x`": KIND,
+    },
+    "kernels.gated_sum": {
+        "`gate` stands where `x` should, in `x.device`": KIND,
+        "the mean is taken away from `x`": KIND,
+        "a root is taken of `1`": FLAGS,
+        "`1` is squared": FLAGS,
+        "In `x`: the mean is taken away from `gate`": RETURNED,
+    },
     "kernels.relu_slope": {"`gate`": FLAGS},
     "kernels.gelu_gate": {
         "is given `x` and": TERMS,
@@ -206,7 +219,6 @@ SAME = {
         "`whole[name] is not part` is not asked: it is always True": SPEED,
         "at `parts[name] if in_place else arena.like(x)`": SPEED,
         "`parts[name] if in_place else arena.like(x)` ": SPEED,
-        "a root is taken of `parts[name] if in_place else arena.like(x)`": SPEED,
         "in `for name, x in zip('QKV'": KIND,
         """stands where "Q" should, in `in_place = """: SPEED,
         "`parts` stands where `whole` should, in `attention_backward(": SAME_ARRAY,
@@ -237,11 +249,9 @@ SAME = {
     "step.stack": {
         "`params[name]` is run through the other way round": "a list of as many empty lists",
         "In `queries`: ": SPEED,
-        "`b` stands where `queries` should, in `step": SPEED,
         "In `future`: `T` stands where `queries` should": SPEED,
         "In `config.pad is not None`: ": "without padding, no token equals None",
         "In `hidden[...]`: ": SOFTMAX,
-        "`like` is left out": DEVICE,
         "In `hidden[:, 0, 0][tokens == config.pad]`: -1 stands where 0 should": ONE_AXIS,
         "In `hidden[:, 0, 0][tokens == config.pad]`: the ": INFINITE,
         "In `(x, normed)`: the mean is taken away from `x`": RETURNED,
@@ -265,7 +275,6 @@ SAME = {
     },
     "step.forward": {
         "In `the results`: -1 stands where 0 should": KIND,
-        "the factor `2` is too many, at `shares(": REST,
     },
     "step.backward": {
         "In `workspace.uses`: ": "any other number says that it has been used",

@@ -39,10 +39,10 @@ def test_each_fortieth_edit_of_the_fast_step_is_refuted(suspects_of_the_fast_ste
     assert sum(count.refuted for count in counts) > 300
 
 
-# Edits that passed all tests before: without padding to the left, huge scores, a batch without segments, ...
+# Edits that passed the cases of the other tests: no batch left out its segments, no score was huge, ...
 ONCE = {
     "sharing.keeps_of": ["In `got`: 0 stands where 1 should"],
-    "kernels.empty": ["`memory` stands where `x` should, in `x.ctypes`"],
+    "kernels.empty": ["`x` stands where `memory` should, in `memory.ctypes`"],
     "kernels.exponentials": ["the line `e -= top` is left out"],
     "kernels.cross_entropy": ["the line `s -= amax(s, axis=1, keepdims=True)` is left out"],
     "step.embed": ["`segments is None` is not asked: it is always False"],
@@ -78,4 +78,4 @@ def test_every_function_that_is_said_to_have_such_edits_is_judged():
 def test_without_a_case_that_calls_it_no_edit_is_refuted(suspects_of_the_fast_step):
     one = suspects_of_the_fast_step["sharing.weighted_targets"]
     count = judged(replace(one, callers=[]))
-    assert count.refuted == 0 and count.made == len(one.edits) == len(count.survivors) + len(count.same) > 100
+    assert count.refuted == 0 and count.made == len(one.edits) > 100 and len(count.survivors) > 100
