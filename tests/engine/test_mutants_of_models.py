@@ -11,6 +11,8 @@ import torch
 from mutants_of_models import FAST, TARGETS, judged, suspects, unused
 from same_mutants import SAME
 
+from handgrad.fast import step
+
 torch.set_num_threads(1)  # the models here are tiny
 
 
@@ -24,19 +26,6 @@ def test_every_edit_of_a_readable_backward_is_refuted(module):
     counts = [judged(one) for one in suspects(*TARGETS[module])]
     assert unexplained(counts) == {} and [part for count in counts for part in unused(count)] == []
     assert sum(count.refuted for count in counts) > 700
-
-
-@pytest.fixture(scope="module")
-def suspects_of_the_fast_step():
-    functions = [f for name in ("sharing", "kernels", "step") for f in TARGETS[name][0]]
-    return {one.name: one for one in suspects(functions, FAST)}
-
-
-@pytest.mark.slow
-def test_each_fortieth_edit_of_the_fast_step_is_refuted(suspects_of_the_fast_step):
-    counts = [judged(one, [*one.edits.values()][::40]) for one in suspects_of_the_fast_step.values()]
-    assert unexplained(counts) == {}
-    assert sum(count.refuted for count in counts) > 300
 
 
 # Edits that passed the cases of the other tests: no batch left out its segments, no score was huge, ...
@@ -59,23 +48,25 @@ ONCE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ONCE)
-def test_what_once_was_accepted_is_refuted(name, suspects_of_the_fast_step):
-    one = suspects_of_the_fast_step[name]
-    for part in ONCE[name]:
-        edits = [edit for edit in one.edits.values() if part in edit.place]
-        assert edits, part
-        assert judged(one, edits).refuted == len(edits), part
+def test_each_fortieth_edit_of_the_fast_step_is_refuted_and_each_that_once_was_not():
+    functions = [f for name in ("sharing", "kernels", "step") for f in TARGETS[name][0]]
+    made = {one.name: one for one in suspects(functions, FAST)}
+    counts = [judged(one, [*one.edits.values()][::40]) for one in made.values()]
+    assert unexplained(counts) == {}
+    assert sum(count.refuted for count in counts) > 400
+    for name, parts in ONCE.items():
+        for part in parts:
+            edits = [edit for edit in made[name].edits.values() if part in edit.place]
+            assert edits and judged(made[name], edits).refuted == len(edits), f"{name}: {part}"
 
 
 def test_every_function_that_is_said_to_have_such_edits_is_judged():
-    judged_functions = {
-        f"{module}.{function.__name__}" for module, (made, _) in TARGETS.items() for function in made
-    }
-    assert set(SAME) <= judged_functions and set(ONCE) <= judged_functions
+    names = {f"{module}.{f.__name__}" for module, (functions, _) in TARGETS.items() for f in functions}
+    assert set(SAME) <= names and set(ONCE) <= names
 
 
-def test_without_a_case_that_calls_it_no_edit_is_refuted(suspects_of_the_fast_step):
-    one = suspects_of_the_fast_step["sharing.weighted_targets"]
+def test_without_a_case_that_calls_it_no_edit_is_refuted():
+    """The judge itself: what no case refutes is not counted as refuted."""
+    (one,) = suspects([step.inside_backward], FAST[:5])
     count = judged(replace(one, callers=[]))
-    assert count.refuted == 0 and count.made == len(one.edits) > 100 and len(count.survivors) > 100
+    assert count.refuted == 0 and count.made == len(one.edits) == len(count.survivors) > 50
