@@ -28,7 +28,7 @@ def test_every_edit_of_a_readable_backward_is_refuted(module):
     assert sum(count.refuted for count in counts) > 700
 
 
-# Edits that passed the cases of the other tests: no batch left out its segments, no score was huge, ...
+# Edits that passed until they had a case: huge scores, a batch without segments, a bad one for `forward`, ...
 ONCE = {
     "sharing.keeps_of": ["In `got`: 0 stands where 1 should"],
     "kernels.empty": ["`x` stands where `memory` should, in `memory.ctypes`"],
