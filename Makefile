@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -n 2
 NOTEBOOKS := $(filter-out %.mine.ipynb,$(wildcard notebooks/*.ipynb notebooks/*/*.ipynb))
 
 .DEFAULT_GOAL := help
-.PHONY: help book test bench site lab exercises chapter lint format clean
+.PHONY: help book test bench times site lab exercises chapter lint format clean
 
 help: ## Show this list
 	@awk -F ': .*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ test: lint ## Check the package and run every notebook, solved and unsolved
 
 bench: $(READY) ## Time a training step beside PyTorch's: a quarter of an hour, on an idle machine
 	$(BIN)/python -m benchmarks
+
+times: $(READY) ## Say how long each page took in the last make book
+	$(BIN)/python tools/times.py
 
 site: $(READY) ## Look at the built book in a browser (needs Chromium, and make book)
 	HANDGRAD_SITE=_build/html $(PYTEST) --dist loadgroup -m site tests # and so does a page

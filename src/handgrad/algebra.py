@@ -2,14 +2,18 @@
 
 The operations say `xp = namespace(x)` and then speak the Python array standard, so the same lines run on
 NumPy arrays, on torch tensors of any device, and on object arrays of SymPy expressions or 50-digit numbers.
-The few functions the standard lacks are here. Nothing imports torch: it is used only if the caller did.
+The few functions the standard lacks are here, and what every function asks of its arguments: arrays of one
+shape and kind, whole numbers. Nothing imports torch: it is used only if the caller did.
 """
 
+import functools
 import math
+from numbers import Real
 
 import array_api_compat
 import numpy as np
 import scipy.special
+import sympy
 
 from . import symbolic
 
@@ -35,12 +39,17 @@ def is_shape(node):
 
 
 def like(values, x):
-    """A constant NumPy array as an array of x's library, device and (for floating values) dtype."""
+    """A constant NumPy array as an array of x's library and device: floating values as x is, others as int64.
+
+    Booleans stay Booleans.
+    """
     xp = namespace(x)
     if xp is symbolic:
         return values
     values = xp.asarray(values, device=array_api_compat.device(x))
-    return xp.astype(values, x.dtype) if xp.isdtype(values.dtype, "real floating") else values
+    if xp.isdtype(values.dtype, "real floating"):
+        return xp.astype(values, x.dtype)
+    return values if values.dtype in (xp.int64, xp.bool) else xp.astype(values, xp.int64)
 
 
 def root(number, x):
@@ -80,3 +89,88 @@ def scatter_add(index, values, rows):
         return total
     one_hot = xp.astype(xp.arange(rows)[:, None] == index[None, :], values.dtype)  # (rows, n)
     return one_hot @ values
+
+
+# What every function asks of its arguments
+
+KINDS = {"integers": ("int",), "Booleans": ("bool",), "floating numbers or symbols": ("float", "object")}
+"""What arrays may be asked to hold, with words that occur in the names of such types."""
+
+
+def check_array(name, x, shape=None, kind=None):
+    """Raise TypeError unless x is an array, of this kind if one is given; ValueError if it has another shape.
+
+    None in the shape stands for any length. An array of another shape is refused even where it could be
+    broadcast: a gradient would then have the wrong shape, or be wrong without an error.
+    """
+    got = getattr(x, "shape", None)
+    if got is None:
+        raise TypeError(f"{name}: expected an array{f' of {kind}' if kind else ''}, got {type(x).__name__}")
+    if kind and not holds(x.dtype, kind):
+        raise TypeError(f"{name}: expected {kind}, got {x.dtype}")
+    if shape is not None and got != shape and not matches(got, shape):
+        expected = str(tuple(shape)).replace("None", "any")
+        raise ValueError(f"{name}: expected shape {expected}, got {tuple(got)}")
+
+
+@functools.lru_cache(typed=True)  # no type of one library is compared with that of another
+def holds(dtype, kind):
+    """Whether arrays of this type, of any library, hold numbers of this kind, of KINDS: its name tells."""
+    return any(word in getattr(dtype, "name", str(dtype)) for word in KINDS[kind])
+
+
+def matches(shape, wanted):
+    """Whether a shape is the wanted one, in which None is any length."""
+    if len(shape) != len(wanted):
+        return False
+    for length, expected in zip(shape, wanted):
+        if expected is not None and length != expected:
+            return False
+    return True
+
+
+def check_names(name, entries, needed, optional=()):
+    """Raise ValueError unless a dictionary has the entries that are needed, and none that nobody reads.
+
+    TypeError if it is no dictionary.
+    """
+    if not isinstance(entries, dict):
+        raise TypeError(f"{name}: expected a dictionary, got {type(entries).__name__}")
+    if not set(needed) <= entries.keys() <= {*needed, *optional}:
+        others = f", and perhaps {optional}" if optional else ""
+        raise ValueError(f"{name}: expected the entries {needed}{others}, got {list(entries)}")
+
+
+def check_number(name, x):
+    """Raise TypeError unless x is a single number, or the symbol of one."""
+    if isinstance(x, int | float):
+        return
+    if isinstance(x, str) or x is None or np.ndim(x):
+        got = f"shape {tuple(np.shape(x))}" if np.ndim(x) else repr(x)
+        raise TypeError(f"{name}: expected a number, got {got}")
+
+
+def is_whole(n):
+    """Whether n is an integer, of Python or NumPy, and no Boolean."""
+    return isinstance(n, int | np.integer) and not isinstance(n, bool)
+
+
+def check_integer(name, value, least=0, most=math.inf):
+    """Raise TypeError unless value is an integer, ValueError unless least ≤ value ≤ most."""
+    expected = f"an integer, {least} ≤ {name}" + (f" ≤ {most}" if most < math.inf else "")
+    if not is_whole(value):
+        raise TypeError(f"{name}: expected {expected}, got {value!r}")
+    if not least <= value <= most:
+        raise ValueError(f"{name}: expected {expected}, got {value}")
+
+
+def check_amount(name, value, positive=False, below=math.inf):
+    """Raise TypeError unless value is one real number or symbol, ValueError unless 0 ≤ value < below.
+
+    positive: 0 is refused too. What is infinite or no number (NaN) is refused with the same words.
+    """
+    expected = f"a number, 0 {'<' if positive else '≤'} {name} < {'∞' if below == math.inf else below}"
+    if isinstance(value, bool) or not isinstance(value, Real | sympy.Expr):
+        raise TypeError(f"{name}: expected {expected}, got {value!r}")
+    if not (0 < value < below if positive else 0 <= value < below):
+        raise ValueError(f"{name}: expected {expected}, got {value}")

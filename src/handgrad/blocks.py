@@ -12,6 +12,7 @@ Dropout has four sites. `draw_keep` is a function from a shape to a Boolean arra
 order in which data passes; it is None without dropout.
 """
 
+from .algebra import check_names
 from .ops import (
     dropout,
     dropout_backward,
@@ -35,6 +36,7 @@ the feed-forward layer, and the output of each sub-layer before it is added to t
 
 def normalize(x, params, eps=1e-5):
     """x (..., D), params {gamma, beta} or {gamma} -> y (..., D), cache: LayerNorm or RMSNorm."""
+    check_names("params", params, ("gamma",), ("beta",))
     if "beta" in params:
         return layer_norm(x, params["gamma"], params["beta"], eps)
     return rms_norm(x, params["gamma"], eps)
@@ -87,6 +89,13 @@ def sublayer_backward(dy, cache, f_backward):
     if "pre" in cache:
         dh, dparams = normalize_backward(dh, cache["pre"])
     return dy + dh, dparams, *others  # x is used twice: by f, and by the connection around f
+
+
+def draw_at(draw_keep, sites):
+    """{site: draw_keep where dropout acts, else None}. Raises ValueError if there is no such site."""
+    if isinstance(sites, str) or not set(sites) <= set(SITES):
+        raise ValueError(f"sites: expected some of {SITES}, got {sites!r}")
+    return {site: draw_keep if site in sites else None for site in SITES}
 
 
 def attend(h, memory, params, H, *, mask, angles, draw_keep, p):
@@ -142,7 +151,7 @@ def encoder_block(
 
     Raises ValueError as its operations do.
     """
-    at = {site: draw_keep if site in sites else None for site in SITES}
+    at = draw_at(draw_keep, sites)
 
     def self_attention(h):
         own, draw = params["self_attention"], at["attention"]
@@ -190,7 +199,7 @@ def decoder_block(
     (B, H, T, T), causal as a rule, and memory_mask to (B, H, T, S). The memory is taken as it is: a norm
     before the sub-layer acts on x alone.
     """
-    at = {site: draw_keep if site in sites else None for site in SITES}
+    at = draw_at(draw_keep, sites)
 
     def self_attention(h):
         own, draw = params["self_attention"], at["attention"]

@@ -1,12 +1,13 @@
 """What a model is: its configuration, the published ones by name, and the tree of its parameters."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 
 import numpy as np
 import optree
 
-from .algebra import is_shape
+from .algebra import check_array, holds, is_shape, is_whole
 from .blocks import PLACEMENTS, SITES
 from .ops import ACTIVATIONS
 
@@ -21,7 +22,10 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Config:
-    """What a model is. Raises ValueError, with the name of the field, if the values do not fit together."""
+    """What a model is. Raises ValueError, with the name of the field, if the values do not fit together.
+
+    NumPy's numbers become Python's own: a float64 among them would make float64 of a model in float32.
+    """
 
     kind: str  # "encoder-decoder", "decoder" or "encoder"
     V: int  # vocabulary
@@ -58,15 +62,20 @@ class Config:
             if not fits:
                 raise ValueError(f"{name}: expected {expected}, got {getattr(self, name)!r}")
 
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.generic):
+                object.__setattr__(self, field.name, value := value.item())  # the way in, of a frozen class
+            if field.type is bool:
+                expect(isinstance(value, bool), field.name, "True or False")
         for name, choices in CHOICES.items():
             expect(getattr(self, name) in choices, name, f"one of {choices}")
         for name in ("V", "D", "H", "F", "N"):
-            value = getattr(self, name)
-            expect(isinstance(value, int | np.integer) and value > 0, name, "a positive integer")
+            expect(is_positive(getattr(self, name)), name, "a positive integer")
         expect(self.D % self.H == 0, "D", f"a multiple of H = {self.H}")
-        fits = self.H_kv is None or (self.H_kv > 0 and self.H % self.H_kv == 0)
+        fits = self.H_kv is None or (is_positive(self.H_kv) and self.H % self.H_kv == 0)
         expect(fits, "H_kv", f"None or a divisor of H = {self.H}")
-        fits = self.positions != "learned" or (self.T_max is not None and self.T_max > 0)
+        fits = is_positive(self.T_max) or (self.T_max is None and self.positions != "learned")
         expect(fits, "T_max", "the number of learned positions")
         expect(
             self.positions != "sinusoidal" or self.D % 2 == 0, "D", "an even number for sinusoidal positions"
@@ -74,18 +83,22 @@ class Config:
         expect(
             self.positions != "rotary" or self.K % 2 == 0, "D", f"a multiple of 2 H = {2 * self.H} for rotary"
         )
-        expect(self.eps >= 0, "eps", "a number that is not negative")
-        expect(self.segments >= 0, "segments", "a number that is not negative")
-        expect(self.pad is None or 0 <= self.pad < self.V, "pad", f"None or a token below V = {self.V}")
-        expect(0 <= self.p < 1, "p", "a probability in [0, 1)")
-        expect(set(self.dropout_sites) <= set(SITES), "dropout_sites", f"a part of {SITES}")
+        expect(is_finite(self.eps) and self.eps >= 0, "eps", "a number that is not negative")
+        expect(is_finite(self.rotary_base) and self.rotary_base > 0, "rotary_base", "a positive number")
+        expect(is_whole(self.segments) and self.segments >= 0, "segments", "an integer that is not negative")
+        fits = self.pad is None or (is_whole(self.pad) and 0 <= self.pad < self.V)
+        expect(fits, "pad", f"None or a token below V = {self.V}")
+        expect(is_finite(self.p) and 0 <= self.p < 1, "p", "a probability in [0, 1)")
+        fits = isinstance(self.dropout_sites, tuple) and all(site in SITES for site in self.dropout_sites)
+        expect(fits, "dropout_sites", f"a part of {SITES}")
         gated = self.activation == "swiglu"
         expect(
             not (gated and "hidden" in self.dropout_sites), "dropout_sites", 'no "hidden" in the gated layer'
         )
         expect(not (gated and self.head_transform), "head_transform", "False with the gated activation")
         expect(self.kind == "encoder" or not self.segments, "segments", '0 unless the kind is "encoder"')
-        expect(self.std is None or self.std > 0, "std", "None or a positive number")
+        fits = self.std is None or (is_finite(self.std) and self.std > 0)
+        expect(fits, "std", "None or a positive number")
 
     @property
     def ignore_index(self):
@@ -96,6 +109,16 @@ class Config:
     def K(self):
         """The width of one head."""
         return self.D // self.H
+
+
+def is_positive(n):
+    """Whether n is an integer above 0."""
+    return is_whole(n) and n > 0
+
+
+def is_finite(x):
+    """Whether x is a number, neither infinite nor NaN."""
+    return isinstance(x, int | float) and not isinstance(x, bool) and math.isfinite(x)
 
 
 def vaswani_base(**changes):
@@ -170,6 +193,41 @@ def shapes(config):
     tree["embedding_norm"] = dict(norm) if config.embedding_norm else {}
     tree["head"], tree["head_norm"] = head, dict(norm) if config.head_transform else {}
     return {name: part for name, part in tree.items() if part}
+
+
+@lru_cache(maxsize=64)
+def leaves_of(config):
+    """The paths and the shapes of the leaves of `shapes`, and the structure of the tree."""
+    return optree.tree_flatten_with_path(shapes(config), is_leaf=is_shape)
+
+
+def check_params(config, params, name="params"):
+    """Raise ValueError unless this is the tree of `shapes`, TypeError unless its arrays are of one type.
+
+    Floating numbers or symbols: an object array holds whatever the operations can compute with.
+    """
+    kind, (paths, wanted, structure) = "floating numbers or symbols", leaves_of(config)
+    leaves, got = optree.tree_flatten(params)
+    if got != structure:
+        given = optree.tree_paths(params)
+        for path in paths:
+            if path not in given:
+                raise ValueError(f"{name}: expected {named(path)}, which is missing")
+        for path in given:
+            if path not in paths:
+                raise ValueError(f"{name}: expected nothing at {named(path)}, which this model does not have")
+        raise ValueError(f"{name}: expected the tree {structure}, got {got}")
+    for path, shape, leaf in zip(paths, wanted, leaves, strict=True):
+        if getattr(leaf, "shape", None) != shape:
+            check_array(f"{name}{named(path)}", leaf, shape)
+    types = {leaf.dtype for leaf in leaves}
+    if len(types) > 1 or not holds(*types, kind):
+        raise TypeError(f"{name}: expected {kind} of one type, got {sorted(map(str, types))}")
+
+
+def named(path):
+    """The path of a leaf as it is written in Python: ["encoder"][0]["self_attention"]["W_Q"]."""
+    return "".join(f'["{key}"]' if isinstance(key, str) else f"[{key}]" for key in path)
 
 
 def init(config, rng, dtype=np.float64):

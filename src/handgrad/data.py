@@ -17,6 +17,8 @@ from functools import cache, cached_property
 import numpy as np
 from num2words import num2words
 
+from .algebra import check_integer
+
 LARGEST = 999_999
 _spell = cache(num2words)  # a tenth of a millisecond each, otherwise
 
@@ -30,10 +32,7 @@ def words(number: int, language: str) -> str:
     """
     if language not in ("en", "fr"):
         raise ValueError(f'language: expected "en" or "fr", got {language!r}')
-    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
-        raise TypeError(f"number: expected an integer, got {number!r}")
-    if not 0 <= number <= LARGEST:
-        raise ValueError(f"number: expected 0 … {LARGEST}, got {number}")
+    check_integer("number", number, most=LARGEST)
     return _spell(int(number), lang=language)
 
 
@@ -58,10 +57,9 @@ def sample_numbers(rng: np.random.Generator, count: int) -> np.ndarray:
 
     A uniform draw would hardly ever show a number below 10 000. Here each length gives the same share; a
     length that has not enough numbers gives all it has, and the longer ones share what is missing.
-    Raises ValueError unless 1 <= count <= 1 000 000.
+    Raises TypeError or ValueError unless count is an integer from 1 to 1 000 000.
     """
-    if not 1 <= count <= LARGEST + 1:
-        raise ValueError(f"count: expected 1 … {LARGEST + 1}, got {count}")
+    check_integer("count", count, least=1, most=LARGEST + 1)
     chosen, missing = [], count
     for digits in range(1, 7):
         first = 0 if digits == 1 else 10 ** (digits - 1)
@@ -76,10 +74,10 @@ def split_numbers(rng: np.random.Generator, train: int, held_out: int) -> tuple[
     """Draw disjoint training and held-out numbers, (train,) and (held_out,), by `sample_numbers`.
 
     0 is never held out: its word occurs in no other number, so that no model could know it.
-    Raises ValueError if either count is below 1 or both together exceed one million.
+    Raises TypeError or ValueError unless both are integers ≥ 1 and together at most one million.
     """
-    if train < 1 or held_out < 1:
-        raise ValueError(f"train, held_out: expected at least 1 each, got {train} and {held_out}")
+    check_integer("train", train, least=1)
+    check_integer("held_out", held_out, least=1)
     numbers = sample_numbers(rng, train + held_out)
     numbers = numbers[np.argsort(numbers != 0, kind="stable")]  # 0, if drawn, comes first
     return numbers[:train], numbers[train:]
@@ -87,15 +85,33 @@ def split_numbers(rng: np.random.Generator, train: int, held_out: int) -> tuple[
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens of both languages; the integer of a token is its place. 0 is padding, 1 begins, 2 ends."""
+    """Tokens of both languages; the integer of a token is its place. 0 is padding, 1 begins, 2 ends.
+
+    Raises ValueError unless the tokens begin with these three and are different strings, none of them empty.
+    """
 
     tokens: tuple[str, ...]
 
     pad, bos, eos = 0, 1, 2
 
+    def __post_init__(self):
+        empty = [token for token in self.tokens if not (isinstance(token, str) and token)]
+        if empty:
+            raise ValueError(f"tokens: expected strings that are not empty, got {empty[0]!r}")
+        if tuple(self.tokens[:3]) != (PAD, BOS, EOS):
+            raise ValueError(f"tokens: expected to begin with {(PAD, BOS, EOS)}, got {self.tokens[:3]}")
+        if len(self._places) != len(self.tokens):
+            twice = next(token for place, token in enumerate(self.tokens) if token in self.tokens[:place])
+            raise ValueError(f"tokens: expected different ones, got {twice!r} twice")
+
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Vocabulary":
-        """Build the vocabulary of `texts`: the three special tokens, then every word found, sorted."""
+        """Build the vocabulary of `texts`: the three special tokens, then every word found, sorted.
+
+        Raises TypeError if the texts are one string; errors as `split_words`.
+        """
+        if isinstance(texts, str):
+            raise TypeError(f"texts: expected sentences, got one string: {texts!r}")
         found = {token for text in texts for token in split_words(text)}
         return cls((PAD, BOS, EOS, *sorted(found)))
 
@@ -117,12 +133,10 @@ class Vocabulary:
     def decode(self, row: Sequence[int]) -> str:
         """Turn integers back into a sentence: up to the first `eos`, without `bos` and padding.
 
-        Raises ValueError for an integer that is no place in the vocabulary.
+        Raises TypeError unless these are integers, ValueError for one that is no place in the vocabulary.
         """
         tokens = []
-        for place in map(int, row):
-            if not 0 <= place < len(self):
-                raise ValueError(f"row: expected integers 0 … {len(self) - 1}, got {place}")
+        for place in integers("row", row, len(self)).tolist():
             if place == self.eos:
                 break
             if place not in (self.pad, self.bos):
@@ -130,14 +144,30 @@ class Vocabulary:
         return join_words(tokens)
 
 
+def integers(name: str, values: Sequence[int], below: int | None = None) -> np.ndarray:
+    """Return the values as an array (R,). below: each must lie in 0 … below − 1.
+
+    Raises TypeError for other kinds than integers, ValueError for another shape or range.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"{name}: expected integers, got {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"{name}: expected one axis, got shape {array.shape}")
+    if below is not None and array.size and not (0 <= array.min() and array.max() < below):
+        raise ValueError(f"{name}: expected integers 0 … {below - 1}, got {array.min()} … {array.max()}")
+    return array
+
+
 def pad_rows(rows: Sequence[Sequence[int]], pad: int) -> np.ndarray:
     """Write rows of different lengths into one array (B, longest), filled up with `pad` at the end.
 
-    Raises ValueError if there is no row.
+    Raises ValueError if there is no row, TypeError if one holds anything but integers.
     """
-    if not rows:
+    if not len(rows):
         raise ValueError("rows: expected at least one, got none")
-    table = np.full((len(rows), max(map(len, rows))), pad)
+    rows = [integers(f"rows[{b}]", row) for b, row in enumerate(rows)]
+    table = np.full((len(rows), max(map(len, rows))), *integers("pad", [pad]), dtype=int)
     for b, row in enumerate(rows):
         table[b, : len(row)] = row
     return table
@@ -168,8 +198,10 @@ class Pairs:
         """Return the named rows as a model's batch, without columns that hold padding only.
 
         The decoder reads `target_in`, which begins with `bos`, and is asked for `target_out`, which ends with
-        `eos`: at each place the token that comes next. Raises ValueError if no row is named.
+        `eos`: at each place the token that comes next.
+        Raises TypeError unless the rows are integers, ValueError if there is none or one is out of range.
         """
+        rows = integers("rows", rows, len(self))
         if len(rows) == 0:
             raise ValueError("rows: expected at least one, got none")
         source, target_out = (self._trimmed(table[rows]) for table in (self.source, self.target))
@@ -180,7 +212,8 @@ class Pairs:
         return {"source": source, "target_in": target_in, "target_out": target_out}
 
     def draw(self, rng: np.random.Generator, size: int) -> dict[str, np.ndarray]:
-        """Draw a batch of `size` ≥ 1 pairs, with replacement."""
+        """Draw a batch of `size` pairs, with replacement. Raises TypeError or ValueError unless size ≥ 1."""
+        check_integer("size", size, least=1)
         return self.batch(rng.integers(len(self), size=size))
 
     def _trimmed(self, table: np.ndarray) -> np.ndarray:

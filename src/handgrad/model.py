@@ -17,7 +17,7 @@ nested dictionary, such as params["encoder"][0]["self_attention"]["W_Q"]; the gr
 
 import numpy as np
 
-from .algebra import like, namespace, root
+from .algebra import check_array, check_names, like, namespace, root
 from .blocks import (
     decoder_block,
     decoder_block_backward,
@@ -27,6 +27,7 @@ from .blocks import (
     normalize,
     normalize_backward,
 )
+from .config import check_params
 from .ops import (
     ACTIVATIONS,
     add_positions,
@@ -49,6 +50,11 @@ from .ops import (
 
 def embed(tokens, tables, norm, config, draw_keep=None, segments=None):
     """tokens (B, T), tables {E, and P, E_segment if used} -> x (B, T, D), cache. norm: parameters or None."""
+    check_array("tokens", tokens, (None, None), "integers")
+    if segments is not None:
+        check_array("segments", segments, tokens.shape, "integers")
+        if not config.segments:
+            raise ValueError("segments: expected none, since the model has no segments")
     E = tables["E"]
     cache = {"segmented": None, "placed": None, "normed": None}
     x, cache["looked_up"] = embedding(
@@ -115,8 +121,12 @@ def encode_backward(dx, cache):
 def decode(params, config, tokens, memory=None, memory_mask=None, draw_keep=None):
     """tokens (B, T), memory (B, S, D) or None -> x (B, T, D), cache: position t sees positions 0..t.
 
-    memory_mask broadcasts to (B, H, T, S), true where the memory may be seen.
+    memory_mask broadcasts to (B, H, T, S), true where the memory may be seen. Raises ValueError if the model
+    reads a memory and there is none, or the other way round.
     """
+    if (memory is not None) != (config.kind == "encoder-decoder"):
+        expected, got = ("none", "one") if config.kind == "decoder" else ("the encoder's output", "none")
+        raise ValueError(f"memory: expected {expected}, got {got}")
     norm = params.get("embedding_norm")
     x, embedded = embed(tokens, params["embedding"], norm, config, draw_keep=draw_keep)
     settings = _settings(config, tokens, x, draw_keep)
@@ -188,8 +198,10 @@ def forward(params, config, batch, draw_keep=None):
     """The logits (B, T, V) of a batch, and the cache.
 
     draw_keep: a function from a shape to a Boolean array, called at each dropout site in the order of the
-    data; None for no dropout. Raises TypeError or ValueError, naming the entry, if the batch does not fit.
+    data; None for no dropout. Raises TypeError or ValueError, naming the entry, if the parameters or the
+    batch do not fit.
     """
+    check_params(config, params)
     check_batch(config, batch)
     cache = {"config": config}
     if config.kind == "encoder-decoder":
@@ -240,16 +252,17 @@ def targets_of(batch):
 
 
 def check_batch(config, batch):
-    """Raise TypeError or ValueError, with the name of the entry, unless the batch fits the model."""
+    """Raise TypeError or ValueError, with the name of the entry, unless the batch fits the model.
+
+    Nor may it hold what the model would not read: a misspelt entry, or one of another model.
+    """
     inputs = ("source", "target_in") if config.kind == "encoder-decoder" else ("tokens",)
-    missing = [name for name in inputs if name not in batch]
-    if missing:
-        raise ValueError(f"batch: expected the entries {inputs}, got {sorted(batch)}")
+    others = ("target_out", "segments") if config.segments else ("target_out",)
+    check_names("batch", batch, inputs, others)
     first = batch[inputs[0]]
-    for name in (*inputs, *({"target_out", "segments"} & set(batch))):
+    for name in (name for name in (*inputs, *others) if name in batch):
         array, entry = batch[name], f'batch["{name}"]'
-        if "int" not in str(array.dtype):
-            raise TypeError(f"{entry}: expected integers, got {array.dtype}")
+        check_array(entry, array, kind="integers")
         same_as = first if name == "source" else batch[inputs[-1]]
         if len(array.shape) != 2 or 0 in array.shape:
             raise ValueError(

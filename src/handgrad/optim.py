@@ -6,15 +6,18 @@ a pure function of one signature,
     state = adam_init(params)
     params, state = adam(params, grads, state, rate)
 
-and works on arrays of any kind, because it only adds, multiplies and takes powers. The number of the step
-counts from 1. Arrays keep their precision: float32 parameters stay float32, even if the rate is a float64 of
-NumPy's, such as an entry of an array.
+which raises TypeError or ValueError, with the name of the argument, unless the trees have one shape and one
+type of arrays and every number is in its range. It works on arrays of any kind, because it only adds,
+multiplies and takes powers. The number of the step counts from 1. Arrays keep their precision: float32
+parameters stay float32, even if the rate is a float64 of NumPy's, such as an entry of an array.
 """
 
 import math
 
 import numpy as np
 import optree
+
+from .algebra import check_amount, check_integer
 
 
 def sgd_init(params):
@@ -25,9 +28,10 @@ def sgd_init(params):
 def sgd(params, grads, state, rate):
     """Gradient descent, p ← p − rate · g (Robbins and Monro 1951). Returns params, state.
 
-    Raises ValueError if rate is negative or the two trees differ in keys or shapes.
+    Raises ValueError if rate is negative or the two trees differ.
     """
     (rate,) = checked(params, grads, rate=rate)
+    check_state(state, params)
     return optree.tree_map(lambda p, g: p - rate * g, params, grads), {"step": state["step"] + 1}
 
 
@@ -39,9 +43,10 @@ def momentum_init(params):
 def momentum(params, grads, state, rate, beta=0.9):
     """Gradient descent with momentum, v ← β v + g, p ← p − rate · v (Polyak 1964). Returns params, state.
 
-    Raises ValueError if rate is negative, beta is outside [0, 1) or the trees differ in keys or shapes.
+    Raises ValueError if rate is negative, beta is outside [0, 1) or the trees differ.
     """
     rate, beta = checked(params, grads, rate=rate, beta=beta)
+    check_state(state, params, "v")
     v = optree.tree_map(lambda v, g: beta * v + g, state["v"], grads)
     return optree.tree_map(lambda p, v: p - rate * v, params, v), {"step": state["step"] + 1, "v": v}
 
@@ -62,6 +67,7 @@ def adam(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8):
     """
     numbers = dict(rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps)
     rate, beta_1, beta_2, eps = checked(params, grads, **numbers)
+    check_state(state, params, "m", "v")
     t = state["step"] + 1
     m = optree.tree_map(lambda m, g: beta_1 * m + (1 - beta_1) * g, state["m"], grads)
     v = optree.tree_map(lambda v, g: beta_2 * v + (1 - beta_2) * (g * g), state["v"], grads)
@@ -94,8 +100,9 @@ def clip_by_global_norm(grads, max_norm, eps=1e-6):
     """Shorten the gradient, taken as one long vector, to at most max_norm (Pascanu et al. 2013, Algorithm 1).
 
     Returns grads, norm, where norm is the length before. The factor is max_norm / (norm + eps) if that is
-    below 1; eps is PyTorch's and keeps the result strictly shorter than max_norm. The direction stays.
-    Raises ValueError unless max_norm > 0; FloatingPointError if a gradient is not finite.
+    below 1; eps is PyTorch's and keeps the result strictly shorter than max_norm. The direction stays. With
+    max_norm = ∞ the length stays too.
+    Raises ValueError unless max_norm > 0 and eps > 0; FloatingPointError if a gradient is not finite.
     """
     norm = math.hypot(*(float(np.linalg.norm(np.ravel(g))) for g in optree.tree_leaves(grads)))
     factor = clip_factor(norm, max_norm, eps)
@@ -107,13 +114,11 @@ def inverse_square_root(step, D, warmup, scale=1.0):
 
     This is Vaswani et al. 2017, section 5.3, whose scale is 1. It rises linearly for `warmup` steps, to
     scale / √(D · warmup), and then falls as 1/√step.
-    Raises ValueError unless step ≥ 1, D ≥ 1, warmup ≥ 1 and scale > 0.
+    Raises TypeError or ValueError unless step, D and warmup are integers ≥ 1 and scale is a number > 0.
     """
     for name, value in (("step", step), ("D", D), ("warmup", warmup)):
-        if value < 1:
-            raise ValueError(f"{name}: expected at least 1, got {value}")
-    if scale <= 0:
-        raise ValueError(f"scale: expected a positive number, got {scale}")
+        check_integer(name, value, least=1)
+    check_amount("scale", scale, positive=True)
     return scale * D**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
@@ -123,13 +128,15 @@ def cosine(step, steps, peak, warmup=0, floor=0.0):
     For step ≤ warmup it is peak · step / warmup; then floor + (peak − floor) (1 + cos(π s)) / 2, where s runs
     from 0 at step = warmup to 1 at step = steps: Loshchilov and Hutter 2017, equation 5, one cycle, after a
     linear warm-up.
-    Raises ValueError unless 0 ≤ warmup < steps, 0 ≤ step ≤ steps and 0 ≤ floor ≤ peak.
+    Raises TypeError or ValueError unless these are integers, 0 ≤ warmup < steps and 0 ≤ step ≤ steps, and
+    numbers, 0 ≤ floor ≤ peak.
     """
-    if not 0 <= warmup < steps:
-        raise ValueError(f"warmup: expected 0 ≤ warmup < steps, got warmup {warmup} and steps {steps}")
-    if not 0 <= step <= steps:
-        raise ValueError(f"step: expected 0 … {steps}, got {step}")
-    if not 0 <= floor <= peak:
+    check_integer("steps", steps, least=1)
+    check_integer("warmup", warmup, most=steps - 1)
+    check_integer("step", step, most=steps)
+    for name, value in (("peak", peak), ("floor", floor)):
+        check_amount(name, value)
+    if floor > peak:
         raise ValueError(f"floor: expected 0 ≤ floor ≤ peak, got floor {floor} and peak {peak}")
     if step < warmup:
         return peak * step / warmup
@@ -138,8 +145,9 @@ def cosine(step, steps, peak, warmup=0, floor=0.0):
 
 def clip_factor(norm, max_norm, eps):
     """What a gradient of this norm is multiplied by."""
-    if not max_norm > 0:
-        raise ValueError(f"max_norm: expected a positive number, got {max_norm}")
+    check_amount("eps", eps, positive=True)
+    if max_norm != math.inf:
+        check_amount("max_norm", max_norm, positive=True)
     if not math.isfinite(norm):
         raise FloatingPointError(f"grads: expected finite numbers, got a gradient of norm {norm}")
     return min(1.0, float(max_norm) / (norm + eps))
@@ -152,21 +160,32 @@ def _zeros(params):
 def checked(params, grads, **numbers):
     """Return the numbers, those of NumPy as Python's, which turn no float32 into float64.
 
-    Refuses numbers out of range and trees that differ in keys or shapes.
+    Refuses numbers out of range and trees that differ in keys, shapes or types.
     """
     for name, value in numbers.items():
-        if name.startswith("beta") and not 0 <= value < 1:
-            raise ValueError(f"{name}: expected 0 ≤ {name} < 1, got {value}")
-        if name in ("rate", "weight_decay") and not value >= 0:
-            raise ValueError(f"{name}: expected a number ≥ 0, got {value}")
-        if name == "eps" and not value > 0:
-            raise ValueError(f"eps: expected a positive number, got {value}")
-    paths, leaves, _ = optree.tree_flatten_with_path(params)
-    grad_paths, grad_leaves, _ = optree.tree_flatten_with_path(grads)
-    if paths != grad_paths:
-        first = next(iter(set(paths) ^ set(grad_paths)), "another order")
-        raise ValueError(f"grads: expected the keys of params, but only one of them holds {first}")
-    for path, p, g in zip(paths, leaves, grad_leaves, strict=True):
-        if p.shape != g.shape:
-            raise ValueError(f"grads: expected shape {tuple(p.shape)} at {path}, got {tuple(g.shape)}")
+        check_amount(name, value, positive=name == "eps", below=1 if name.startswith("beta") else math.inf)
+    check_like(params, "grads", grads)
     return [value.item() if isinstance(value, np.generic) else value for value in numbers.values()]
+
+
+def check_state(state, params, *moments):
+    """Refuse a state without the number of its step, or whose moments are not trees like params."""
+    if missing := {"step", *moments} - set(state):
+        raise ValueError(f"state: expected the entry {sorted(missing)[0]!r}, got {sorted(state)}")
+    check_integer('state["step"]', state["step"])
+    for name in moments:
+        check_like(params, f'state["{name}"]', state[name])
+
+
+def check_like(params, name, tree):
+    """Refuse a tree whose keys, or whose shapes and types of arrays, are not those of params."""
+    paths, leaves, _ = optree.tree_flatten_with_path(params)
+    other_paths, other_leaves, _ = optree.tree_flatten_with_path(tree)
+    if paths != other_paths:
+        first = next(iter(set(paths) ^ set(other_paths)), "another order")
+        raise ValueError(f"{name}: expected the keys of params, but only one of them holds {first}")
+    for path, p, other in zip(paths, leaves, other_leaves, strict=True):
+        if p.shape != other.shape:
+            raise ValueError(f"{name}: expected shape {tuple(p.shape)} at {path}, got {tuple(other.shape)}")
+        if p.dtype != other.dtype:
+            raise TypeError(f"{name}: expected {p.dtype} at {path}, as in params, got {other.dtype}")

@@ -15,20 +15,25 @@ makes the central step legal: Σ_k δ_kj f(k) = f(j) holds only if j lies in the
 Differentiation itself is SymPy's. What SymPy lacks, and this file adds, is a normal form for the results:
 products multiplied out, constants pulled in front of sums, Kronecker deltas summed away, nested sums
 flattened (in a finite sum the order of summation is free), summation indices renamed in one canonical way.
+A proof that a − b = 0 reads that form as a rational function of its sums, entries, roots and exponentials.
 """
 
-from itertools import chain, count, groupby, permutations, product
+import math
+from itertools import chain, count, groupby, product
 
+import mpmath
 import numpy as np
 import sympy as sp
 from sympy import Add, Indexed, IndexedBase, KroneckerDelta, Mul, Sum, Symbol, sympify
+from sympy.core.function import AppliedUndef
+from sympy.functions.elementary.hyperbolic import HyperbolicFunction
+from sympy.functions.elementary.trigonometric import TrigonometricFunction
+from sympy.utilities.iterables import sift
 
 _NAMES = ("k", "l", "m", "r", "s", "t", "u", "v", "w", "p", "q")  # how summation indices are printed
-_FREE, _CANONICAL = (
-    0,
-    -1,
-)  # marks of an Index: written by the reader, named by the normal form; others are unique
-_unique = count(1)
+_FREE, _CANONICAL = 0, -1  # marks of an Index: written by the reader, named by the normal form
+_unique = count(1)  # all other marks
+_WRITTEN_OUT = 64  # a proof writes a sum of at most so many terms, a number, term by term
 _MULTIPLY = dict(mul=True, multinomial=False, power_exp=False, power_base=False, log=False, basic=False)
 
 
@@ -66,7 +71,8 @@ def sizes(names):
 
 
 def index(names, size):
-    """Free indices that run over 0 … size−1: ``i, j = index("i j", D)``."""
+    """Free indices that run over 0 … size−1: ``i, j = index("i j", D)``. The size: as n in `total`."""
+    size = _require_length(size, "size")
     return _one_or_all([Index(name, size) for name in names.split()])
 
 
@@ -77,30 +83,56 @@ def arrays(names):
 
 def labels(name, size):
     """An array of integers in 0 … size−1, such as token ids: ``y = labels("y", V)``, then ``z[i, y[i]]``."""
-    return IndexedBase(Index(name, size))
+    return IndexedBase(Index(name, _require_length(size, "size")))
 
 
 def total(f, n, name=None):
     """The sum f(0) + f(1) + … + f(n−1), where n may be a symbol.
 
     f     a function from an index to an expression
-    n     the number of terms
+    n     the number of terms: a positive integer, or an expression of sizes that is one whatever the sizes
+          are, such as D, D*T or D + 1. D - 1 is not, as it may be 0: call it n, and the longer size n + 1.
     name  how the summation index is printed; by default the first of k, l, m, … that is not in use
 
-    Raises ValueError if the given name already occurs in the summand (it would print an ambiguous formula).
+    Raises ValueError if the given name already occurs in the summand (it would print an ambiguous formula),
+    and for another n; TypeError if f is not a function, or what it returns or n is no expression.
     """
+    if not callable(f):
+        raise TypeError(f"f: expected a function of an index, got {f!r}")
+    n = _require_length(n, "n")
     place = Index("place", n, next(_unique))
-    summand = sympify(f(place))
+    summand = _expression(f(place), "f(k)")
     used = {symbol.name for symbol in summand.atoms(Symbol)}
     if name in used:
         raise ValueError(f"name: expected one that the summand does not use, got {name!r} for {summand}")
     k = Index(name or next(c for c in _names_without(used) if c not in used), n, next(_unique))
-    return Sum(summand.xreplace({place: k}), (k, 0, sympify(n) - 1))
+    return Sum(summand.xreplace({place: k}), (k, 0, n - 1))
 
 
 def equation(left, e):
     """The line "left = e", for display. left is LaTeX, for example r"\\mathrm{d}x_j"."""
     return sp.Eq(Symbol(left), sympify(e), evaluate=False)
+
+
+def _require_length(n, name):
+    """n as an expression that is a positive integer for all sizes ≥ 1; anything else is refused."""
+    n = _expression(n, name)
+    if n.is_Float:
+        raise TypeError(f"{name}: expected an integer, got {n}")
+    if n.atoms(Index):
+        raise ValueError(f"{name}: the length {n} depends on an index; use a 0/1 mask instead")
+    if not (n.is_integer and n.is_positive):
+        wanted = "a positive integer, or an expression of sizes that always is one, such as D or D + 1"
+        raise ValueError(f"{name}: expected {wanted}, got {n}")
+    return n
+
+
+def _expression(e, name):
+    """e as a SymPy expression; TypeError for what is none (text, a truth value, a whole array)."""
+    given, e = e, None if isinstance(e, (str, bool, np.ndarray)) else sympify(e)
+    if not isinstance(e, sp.Expr) or isinstance(e, IndexedBase):
+        raise TypeError(f"{name}: expected an expression, got {given!r}")
+    return e
 
 
 def _one_or_all(items):
@@ -118,9 +150,13 @@ def gradient(scalar, entry):
     """The partial derivative of a scalar by one entry such as ``x[j]``, or by a plain symbol.
 
     Deltas are summed away and constants pulled out, nothing else, so that the result can be read.
-    Raises ValueError if entry is neither, or if an index has no stated range or one that does not fit.
+    Raises ValueError if entry is neither, or an integer such as an index, a size or a label; if the scalar
+    uses it as an index; and if an index has no stated range or one that does not fit. TypeError if the
+    scalar or the entry is no expression.
     """
-    scalar, entry = sympify(scalar), sympify(entry)
+    scalar, entry = _expression(scalar, "scalar"), _expression(entry, "entry")
+    if entry.is_integer or isinstance(entry, Indexed) and isinstance(entry.base.label, Index):
+        raise ValueError(f"entry: {entry} is an integer; a derivative by it has no meaning")
     if isinstance(entry, Indexed):
         for position in entry.indices:
             _require_range(position)
@@ -128,6 +164,9 @@ def gradient(scalar, entry):
             raise ValueError(f"entry: {entry} has another number of indices than {entry.base} in the scalar")
     elif not isinstance(entry, Symbol):
         raise ValueError(f"entry: expected an array entry such as x[j], or a symbol, got {entry}")
+    variable = entry.base if isinstance(entry, Indexed) else entry
+    if any(position.has(variable) for e in scalar.atoms(Indexed) for position in e.indices):
+        raise ValueError(f"entry: {variable} is used as an index in the scalar, so it is an integer")
     derivative = sp.diff(_checked_and_fresh(scalar), entry)
     return _settle(derivative, multiply_out=False)
 
@@ -138,10 +177,11 @@ def gradient(scalar, entry):
 def normal_form(e):
     """The expression multiplied out, deltas summed away, sums flattened, summation indices renamed k, l, m, …
 
+    A sum of a polynomial in its index k, times a number to the power k, becomes its closed form.
     Equal to e for all sizes ≥ 1 and all values of the arrays; applied twice it changes nothing more.
     Raises ValueError for a sum that `total` did not make and for a delta between indices of unequal ranges.
     """
-    return _settle(sympify(e), multiply_out=True)
+    return _settle(_expression(e, "e"), multiply_out=True)
 
 
 def _settle(e, multiply_out):
@@ -162,8 +202,6 @@ def _checked_and_fresh(e):
     for k, low, high in e.limits:
         if not isinstance(k, Index) or k.mark == _FREE or low != 0 or high != k.size - 1:
             raise ValueError(f"expected sums made by total(f, n), got a sum over {k} from {low} to {high}")
-        if k.size.atoms(Index):
-            raise ValueError(f"the length {k.size} of a sum depends on an index; use a 0/1 mask instead")
     fresh = {k: Index(k.name, k.size, next(_unique)) for k, _, _ in e.limits}
     body = _checked_and_fresh(e.function.xreplace(fresh))
     return Sum(body, *[(fresh[k], low, high) for k, low, high in e.limits])
@@ -228,7 +266,19 @@ def _sum_of_term(term, k, used, multiply_out):
     constant, body = term.as_independent(k, as_Add=False)
     if body == 1:
         return constant * k.size
+    if multiply_out and _has_closed_form(body, k):
+        return constant * sp.summation(body, (k, 0, k.size - 1))
     return constant * _named_sum(body, k, used, flatten=multiply_out)
+
+
+def _has_closed_form(body, k):
+    """Is it a polynomial in k, times numbers to powers that are linear in k with whole coefficients?"""
+    if body.free_symbols != {k}:
+        return False
+    powers, rest = sift(Mul.make_args(body), lambda q: q.is_Pow and q.base.is_Rational, binary=True)
+    linear = [sp.Poly(q.exp, k).all_coeffs() if q.exp.is_polynomial(k) else [] for q in powers]
+    whole = all(len(c) == 2 and all(number.is_Integer for number in c) for c in linear)
+    return whole and all(q.base != 0 for q in powers) and Mul(*rest).is_polynomial(k)
 
 
 def _use_deltas(q):
@@ -243,23 +293,26 @@ def _use_deltas(q):
 
 
 def _require_range(position, within=None):
-    """Refuse an index whose range is not known, or is not that of the index `within`."""
+    """The size of an index, None for a number; one of unknown range, or not that of `within`, is refused."""
     if isinstance(position, Indexed) and isinstance(position.base.label, Index):
         size = position.base.label.size
     elif isinstance(position, Index):
         size = position.size
     elif position.is_Integer and position >= 0:
         size = None
-        if within is not None and not (within.size - 1 - position).is_nonnegative:
+        if within is not None and not (within.size - position).is_positive:
             raise ValueError(
                 f"index {position}: not known to lie in 0 … {within.size - 1}, the range of {within}"
             )
+    elif position.is_Number:
+        raise ValueError(f"index {position}: expected an integer from 0 on")
     else:
-        raise ValueError(f'index {position}: its range is not stated; make it with index("{position}", size)')
+        raise ValueError(f"index {position}: its range is not stated; make it with index or labels")
     if within is not None and size is not None and size != within.size:
         raise ValueError(
             f"index {position}: runs over 0 … {size - 1}, but {within} over 0 … {within.size - 1}"
         )
+    return size
 
 
 def _named_sum(body, k, used, flatten):
@@ -276,25 +329,63 @@ def _named_sum(body, k, used, flatten):
             factors.append(factor)
     body = Mul(*factors)
 
-    # Sort by size, then by a description that mentions no name. Only where both agree, try every order.
-    def description(k):
-        others = [other for other in indices if other.size == k.size]
-        if len(others) == 1:
-            return str(k.size), ""
-        stars = {other: Index("*", other.size, -2) for other in others} | {k: Index("+", k.size, -3)}
-        blanks = {other: Index("o", other.size, -4) for other in indices if other.size != k.size}
-        return str(k.size), str(body.xreplace(stars | blanks))
-
-    described = sorted(((description(k), k) for k in indices), key=lambda pair: pair[0])
-    groups = [[k for _, k in group] for _, group in groupby(described, key=lambda pair: pair[0])]
     depth = _depth(body)
     names = [name for name, _ in zip(_names_without(used), range(depth + len(indices)))][depth:]
-    candidates = []
-    for orders in product(*map(permutations, groups)):
-        order = [k for group in orders for k in group]
-        named = {k: Index(name, k.size, _CANONICAL) for k, name in zip(order, names)}
-        candidates.append(Sum(body.xreplace(named), *[(named[k], 0, k.size - 1) for k in order]))
-    return min(candidates, key=str) if len(candidates) > 1 else candidates[0]
+
+    def named(order):
+        new = {k: Index(name, k.size, _CANONICAL) for k, name in zip(order, names)}
+        return Sum(body.xreplace(new), *[(new[k], 0, k.size - 1) for k in order])
+
+    forms = [named(order) for order in _orders(body, _classes(indices, lambda k: str(k.size)), named)]
+    return min(forms, key=str) if len(forms) > 1 else forms[0]
+
+
+def _orders(body, classes, named):
+    """Orders of the summation indices, few of them and the same few whatever the indices are called.
+
+    classes: the indices, in sets that follow each other. Where the body looks the same from several indices
+    of a set, each is tried as the first of them, but only one of those that give the same sum. This is how
+    canonical labellings of graphs are found: B. McKay, A. Piperno, Practical graph isomorphism II (2014).
+    """
+    choices = _choices(_refined(body, classes))
+    if len(choices) == 1:
+        return [[k for (k,) in choices[0]]]
+    different = {named(_first_order(body, choice)): choice for choice in choices}
+    return [order for choice in different.values() for order in _orders(body, choice, named)]
+
+
+def _first_order(body, classes):
+    while len(choices := _choices(_refined(body, classes))) > 1:
+        classes = choices[0]
+    return [k for (k,) in choices[0]]
+
+
+def _choices(classes):
+    """The ways to put one index of the first set of several before the others; classes itself if none is."""
+    for n, tied in enumerate(classes):
+        if len(tied) > 1:
+            return [[*classes[:n], [k], [l for l in tied if l != k], *classes[n + 1 :]] for k in tied]
+    return [classes]
+
+
+def _refined(body, classes):
+    """The sets split by how the body looks from each index, its name aside, until nothing splits any more."""
+    while True:
+        colours = {k: Index(f"*{n}", k.size, -2) for n, members in enumerate(classes) for k in members}
+        before, classes = classes, [part for members in classes for part in _split(body, members, colours)]
+        if len(classes) == len(before):
+            return classes
+
+
+def _split(body, members, colours):
+    if len(members) == 1:
+        return [members]
+    return _classes(members, lambda k: str(body.xreplace(colours | {k: Index("+", k.size, -3)})))
+
+
+def _classes(indices, view):
+    described = sorted(((view(k), k) for k in indices), key=lambda pair: pair[0])
+    return [[k for _, k in group] for _, group in groupby(described, key=lambda pair: pair[0])]
 
 
 def _depth(e):
@@ -305,39 +396,54 @@ def _depth(e):
 
 
 def equal(a, b):
-    """True if a = b is proved for all sizes and values, False if it is not; `prove_equal` says why."""
-    return _vanishes(normal_form(sympify(a) - sympify(b)))
+    """True if a = b is proved, False if it is not; `prove_equal` says why, and what a proof is."""
+    difference = normal_form(_expression(a, "a") - _expression(b, "b"))
+    return _vanishes(difference) or _vanishes_in_exponentials(difference)
 
 
 def prove_equal(a, b, rng=None):
     """Prove a = b for all sizes and values, or raise an AssertionError that shows the difference.
 
+    All sizes are ≥ 1; all values are real and such that each part of both sides is a real number, as in
+    (x² − 1)/(x − 1) = x + 1.
     The message tells two cases apart: refuted, with sizes and numbers where a ≠ b; or not proved, when random
     numbers (drawn from rng) show no difference and yet the normal form of a − b is not recognised as 0.
+    Raises what `random_values` and `evaluate` raise where no numbers can be given, TypeError if a or b is no
+    expression.
     """
-    a, b = sympify(a), sympify(b)
+    a, b = _expression(a, "a"), _expression(b, "b")
     difference = normal_form(a - b)
-    if _vanishes(difference):
+    if _vanishes(difference) or _vanishes_in_exponentials(difference):
         return
     rng = np.random.default_rng(0) if rng is None else rng
-    for _ in range(5):
-        values = random_values(a - b, rng)
-        left, right = evaluate(a, values), evaluate(b, values)
+    agree = 0
+    for lowest in 5 * [0.5] + 5 * [-3.0]:  # many formulas have no real value at negative entries
+        values = random_values(sp.Tuple(a, b), rng, lowest=lowest)
+        left, right = evaluate(a, values, digits=50), evaluate(b, values, digits=50)
+        if not np.isfinite([left, right]).all():
+            continue
         if not np.isclose(left, right, rtol=1e-9, atol=1e-12):
-            where = ", ".join(f"{name} = {value}" for name, value in values.items() if np.ndim(value) == 0)
+            scalars = ", ".join(f"{name} = {value}" for name, value in values.items() if np.ndim(value) == 0)
+            where = f"{scalars} and random arrays" if scalars else "every point"
             raise AssertionError(
-                f"not equal. At {where} and random arrays:\n  left  = {left:.6g}\n  right = {right:.6g}\n"
+                f"not equal. At {where}:\n  left  = {left:.6g}\n  right = {right:.6g}\n"
                 f"left − right = {difference}"
             )
-    raise AssertionError(f"not proved, though five random points agree.\nleft − right = {difference}")
+        agree += 1
+    seen = f"though {agree} random points agree" if agree else "and no random point gives two real numbers"
+    raise AssertionError(f"not proved, {seen}.\nleft − right = {difference}")
 
 
 def _vanishes(e):
-    """Is a normal form 0? Sums, entries and functions count as unknowns, a root as r with r^q = its base."""
-    unknowns, roots = {}, {}
+    """Is a normal form 0? Sums, entries and functions count as unknowns, a root as r with r^q = its base.
+
+    Powers b^(q₁m₁ + q₂m₂) with rational q, of the number e or a positive number b, become products of
+    powers of the unknowns b^m₁ and b^m₂.
+    """
+    unknowns, roots, finer = {}, {}, {}
 
     def algebraic(q):
-        if q.is_Number:
+        if q.is_Number or q is sp.I:
             return q
         if q.is_Add or q.is_Mul:
             return q.func(*map(algebraic, q.args))
@@ -346,25 +452,113 @@ def _vanishes(e):
             if q.exp.is_Integer:
                 return base**q.exp
             return roots.setdefault((base, q.exp.q), sp.Dummy("root")) ** q.exp.p
+        base, exponent = q.as_base_exp()
+        if base is sp.E or exponent != 1 and base.is_positive:
+            terms = Add.make_args(sp.expand_mul(exponent))
+            return Mul(*[power(base, *term.as_coeff_Mul()) for term in terms])
         return unknowns.setdefault(q, sp.Dummy("unknown"))
 
-    remainder = sp.fraction(sp.together(algebraic(e)))[0]
-    for (base, degree), root in reversed(roots.items()):
-        numerator, denominator = sp.fraction(sp.together(base))
-        remainder = sp.prem(sp.expand(remainder), denominator * root**degree - numerator, root)
-    return sp.expand(remainder) == 0
+    def power(base, factor, m):
+        if m == 1 and factor.is_Rational and base is not sp.E:
+            return algebraic(base**factor)
+        if base.is_Rational and not base.is_prime:
+            primes = sp.factorrat(base).items()
+            return Mul(*[power(sp.Integer(prime), times * factor, m) for prime, times in primes])
+        if not factor.is_Rational:
+            factor, m = sp.S.One, factor * m
+        unknown = unknowns.setdefault((base, m), sp.Dummy("power", positive=True))
+        finer[unknown] = sp.ilcm(finer.get(unknown, 1), factor.q)
+        return unknown**factor
+
+    def reduced(polynomial):
+        for (base, degree), root in reversed(roots.items()):
+            numerator, denominator = sp.fraction(sp.together(base.xreplace(finer)))
+            polynomial = sp.prem(sp.expand(polynomial), denominator * root**degree - numerator, root)
+        return sp.expand(polynomial)
+
+    e = algebraic(e)
+    finer = {unknown: unknown**times for unknown, times in finer.items() if times > 1}
+    numerator, denominator = sp.fraction(sp.together(e.xreplace(finer)))
+    return reduced(numerator) == 0 and reduced(denominator) != 0
+
+
+def _vanishes_in_exponentials(e):
+    """Is a normal form 0 once its functions are exponentials, logarithms and rational functions of them?
+
+    sin, cos, tanh and their kin are rewritten by exp, logarithms of products as sums of logarithms, both
+    inside sums too; sums of explicit length are written out. Then the sums over equal ranges are joined, as
+    Σ f + Σ g = 0 if f + g = 0.
+    """
+    rewritten = e.replace(Sum, _written_out).replace(sp.log, _split_log)
+    rewritten = rewritten.rewrite((TrigonometricFunction, HyperbolicFunction), sp.exp)
+    if rewritten != e:
+        rewritten = normal_form(rewritten)
+        if _vanishes(rewritten):
+            return True
+    return _vanishes_joined(rewritten)
+
+
+def _written_out(body, *limits):
+    """A sum term by term in those of its indices that run over few values, whose number is no symbol."""
+    explicit, symbolic = sift(limits, lambda limit: limit[0].size.is_Integer, binary=True)
+    if math.prod(k.size for k, _, _ in explicit) > _WRITTEN_OUT:
+        return Sum(body, *limits)
+    places = product(*[[(k, sp.Integer(number)) for number in range(k.size)] for k, _, _ in explicit])
+    terms = Add(*[body.xreplace(dict(place)) for place in places])
+    return Sum(terms, *symbolic) if symbolic else terms
+
+
+def _split_log(q):
+    """log of a product, for the argument q, as a sum: only what is known to be positive is split off."""
+    rest, logarithms = [], []
+    for factor in Mul.make_args(sp.together(q)):
+        base, power = factor.as_base_exp()
+        if _is_positive(base) and not power.has(sp.I):
+            logarithms.append(power * sp.expand_log(sp.log(base), factor=True))
+        else:
+            rest.append(factor)
+    return Add(*logarithms, sp.log(Mul(*rest)))
+
+
+def _is_positive(q):
+    """Is q > 0 known, where all entries and scalars are real?"""
+    if q.is_Add or q.is_Mul:
+        return all(map(_is_positive, q.args))
+    if isinstance(q, Sum):
+        return _is_positive(q.function)
+    base, power = q.as_base_exp()
+    return bool(q.is_positive) or power != 1 and _is_positive(base) and not power.has(sp.I)
+
+
+def _vanishes_joined(e):
+    """Is e a sum of sums whose bodies cancel, those of equal ranges taken together?"""
+    bodies, shared = {}, {}
+    for term in Add.make_args(e):
+        sums = [factor for factor in Mul.make_args(term) if isinstance(factor, Sum)]
+        key, body = (), term
+        if len(sums) == 1:
+            indices = [limit[0] for limit in sums[0].limits]
+            key = tuple(k.size for k in indices)
+            new = shared.setdefault(key, [Index("own", size, next(_unique)) for size in key])
+            body = term / sums[0] * sums[0].function.xreplace(dict(zip(indices, new)))
+        bodies[key] = bodies.get(key, 0) + body
+    cancel = (_vanishes(body) or _vanishes_joined(body) for body in bodies.values())
+    return bodies.keys() != {()} and all(cancel)
 
 
 # ----------------------------------------------------------------------------------------------- with numbers
 
 
-def evaluate(e, values):
+def evaluate(e, values, digits=15):
     """The number that e takes. values maps each array, size, symbol and free index of e to its value.
 
-    Plain loops, independent of `normal_form`, so that each can check the other.
-    Raises ValueError if a value is missing, or if an index or a label lies outside its range.
+    Plain loops, independent of `normal_form`, so that each can check the other; with more than 15 digits in
+    mpmath's numbers, in which little is lost where large terms cancel. NaN where e has no real value, such as
+    log(−1) or 1/0.
+    Raises ValueError if a value is missing, if one does not fit (an index or a label outside its range, a
+    size of 2.5), or if e holds a function that nobody defined.
     """
-    e = _checked_and_fresh(sympify(e))
+    e = _checked_and_fresh(_expression(e, "e"))
     given = {getattr(key, "label", key): value for key, value in values.items()}
     free = sorted(_free_symbols(e), key=lambda symbol: symbol.sort_key())
     for symbol in free:
@@ -375,33 +569,84 @@ def evaluate(e, values):
             size = _length(symbol.size, given)
             if np.any(np.less(given[symbol], 0)) or np.any(np.greater_equal(given[symbol], size)):
                 raise ValueError(f"values: expected {symbol} within 0 … {size - 1}, got {given[symbol]}")
+        elif np.ndim(given[symbol]) == 0 and not _fits(given[symbol], symbol):
+            raise ValueError(f"values: {symbol} is by its assumptions no such number as {given[symbol]}")
+    if unknown := e.atoms(AppliedUndef):
+        raise ValueError(f"e: expected functions that have numbers, got {unknown}")
+    lengths = {symbol: sp.Integer(given[symbol]) for symbol in free if _is_length(symbol)}
+    others = [symbol for symbol in free if symbol not in lengths]
     bound = [k for k in e.atoms(Index) if k not in free]
-    plain = {symbol: Symbol(f"a{number}") for number, symbol in enumerate([*free, *bound])}
-    compute = sp.lambdify([plain[symbol] for symbol in free], e.xreplace(plain), ["math", "scipy"])
-    return float(compute(*[given[symbol] for symbol in free]))
+    plain = {symbol: Symbol(f"a{number}") for number, symbol in enumerate([*others, *bound])}
+    real, modules = (mpmath.mpf, ["mpmath"]) if digits > 15 else (np.float64, ["math", "scipy"])
+    numbers = [_plain(given[symbol], real) for symbol in others]
+    e = e.xreplace(plain | lengths)
+    if e.has(sp.zoo, sp.nan):
+        return math.nan
+    compute = sp.lambdify([plain[symbol] for symbol in others], e, modules)
+    try:
+        with mpmath.workdps(digits), np.errstate(all="ignore"):
+            number = compute(*numbers)
+            return math.nan if isinstance(number, (complex, mpmath.mpc)) else float(number)
+    except (ArithmeticError, ValueError):  # how math and mpmath say that there is no real number
+        return math.nan
 
 
-def random_values(e, rng, sizes=(2, 3, 4)):
-    """Values for `evaluate`: indices and labels within their ranges, arrays of the shapes that e needs."""
+def _plain(number, real):
+    """The integers in a number or an array as Python's, which have negative powers; all else as real(…)."""
+    if np.ndim(number):
+        return np.frompyfunc(lambda entry: _plain(entry, real), 1, 1)(number)
+    return int(number) if isinstance(number, (int, np.integer)) else real(float(number))
+
+
+def random_values(e, rng, sizes=(2, 3, 4), lowest=0.5):
+    """Values for `evaluate`: indices and labels within their ranges, arrays of the shapes that e needs.
+
+    sizes   what the lengths are drawn from, as far as their assumptions allow
+    lowest  entries and scalars are drawn from lowest … 1.5, scalars as their assumptions allow
+    Raises ValueError for an entry whose index has no stated range, for an array used with several numbers of
+    indices, and for a symbol to whose assumptions nothing drawn fits.
+    """
     e = sympify(e)
     free = sorted(_free_symbols(e), key=lambda symbol: symbol.sort_key())
-    values = {size: int(rng.choice(sizes)) for size in free if size.is_integer and size.is_positive}
+    lengths = [symbol for symbol in free if _is_length(symbol)]
+    values = {size: int(rng.choice(_fitting(sizes, size))) for size in lengths}
 
     def length(position):
-        if position.is_Integer:
-            return int(position) + 1
-        return _length((position.base.label if isinstance(position, Indexed) else position).size, values)
+        size = _require_range(position)
+        return int(position) + 1 if size is None else _length(size, values)
 
     for symbol in free:
         if symbol in values:
             continue
         used = [entry.indices for entry in e.atoms(Indexed) if entry.base.label == symbol]
+        if len(set(map(len, used))) > 1:
+            raise ValueError(f"{symbol}: used with several numbers of indices")
         shape = tuple(max(map(length, positions)) for positions in zip(*used)) or None
-        integer = isinstance(symbol, Index)
-        values[symbol] = (
-            rng.integers(length(symbol), size=shape) if integer else rng.uniform(0.5, 1.5, size=shape)
-        )
+        if isinstance(symbol, Index):
+            values[symbol] = rng.integers(_length(symbol.size, values), size=shape)
+        elif used:
+            values[symbol] = rng.uniform(lowest, 1.5, size=shape)
+        else:
+            number = rng.uniform(lowest, 1.5)
+            values[symbol] = _fitting([number, -number, *sizes], symbol)[0]
     return values
+
+
+def _fitting(numbers, symbol):
+    """Those of the numbers that the assumptions of a symbol allow."""
+    fitting = [number for number in numbers if _fits(number, symbol)]
+    if not fitting:
+        raise ValueError(f"{symbol}: by its assumptions it is none of {', '.join(map(str, numbers))}")
+    return fitting
+
+
+def _fits(number, symbol):
+    number = sympify(number)
+    return all(getattr(number, f"is_{fact}") in (truth, None) for fact, truth in symbol.assumptions0.items())
+
+
+def _is_length(symbol):
+    return bool(symbol.is_integer and symbol.is_positive) and not isinstance(symbol, Index)
 
 
 def _length(size, values):

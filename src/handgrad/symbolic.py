@@ -12,7 +12,6 @@ from builtins import max as max_of
 from builtins import min as min_of
 from builtins import sum as sum_of
 
-import gmpy2  # noqa: F401  (mpmath computes its 50 digits with it)
 import mpmath
 import numpy as np
 import optree

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from .algebra import is_shape
-from .config import shapes
+from .config import check_params, shapes
 
 ACTIVATIONS = {
     "relu": F.relu,
@@ -277,16 +277,10 @@ def turn(x, base):
 
 
 def load(twin, params):
-    """Copy nested dictionaries of arrays into the twin; returns it. Raises ValueError on another tree."""
-    tree = shapes(twin.config)
-    expected, got = optree.tree_structure(tree, is_leaf=is_shape), optree.tree_structure(params)
-    if expected != got:
-        raise ValueError(f"params: expected the tree {expected}, got {got}")
-    wanted, given = optree.tree_leaves(tree, is_leaf=is_shape), optree.tree_leaves(params)
+    """Copy nested dictionaries of arrays into the twin; returns it. Errors as `config.check_params`."""
+    check_params(twin.config, params)
     with torch.no_grad():
-        for path, shape, array in zip(optree.tree_paths(tree, is_leaf=is_shape), wanted, given, strict=True):
-            if tuple(array.shape) != shape:
-                raise ValueError(f"params{list(path)}: expected shape {shape}, got {tuple(array.shape)}")
+        for path, array in zip(optree.tree_paths(params), optree.tree_leaves(params), strict=True):
             tensor, transposed = find(twin, path)
             value = torch.tensor(array, dtype=tensor.dtype, device=tensor.device)
             tensor.copy_(value.T if transposed else value)

@@ -165,7 +165,7 @@ STORIES = {
     },
     "rotary_attention": {
         "the keys are not turned back": lambda dy, cache: _rotary_attention(
-            dy, cache, lambda turned: {"cos": 1, "sin": 0}
+            dy, cache, lambda turned: turned | {"cos": 1, "sin": 0}
         ),
         "the keys are turned on, not back": lambda dy, cache: _rotary_attention(
             dy, cache, lambda turned: turned | {"sin": -turned["sin"]}

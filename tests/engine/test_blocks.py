@@ -308,3 +308,33 @@ def test_an_unknown_placement_is_named():
     rng = np.random.default_rng(9)
     with pytest.raises(ValueError, match="norm: expected one of .* got 'middle'"):
         encoder_block(**encoder_inputs(rng), H=H, norm="middle")
+
+
+@pytest.mark.parametrize("sites", [("everywhere",), "attention", ("attention", "Sublayer")])
+@pytest.mark.parametrize("name", ["encoder", "decoder"])
+def test_an_unknown_dropout_site_is_named(name, sites):
+    rng = np.random.default_rng(10)
+    block, inputs = (encoder_block, encoder_inputs) if name == "encoder" else (decoder_block, decoder_inputs)
+    with pytest.raises(ValueError, match="sites: expected some of .* got .*(everywhere|attention)"):
+        block(**inputs(rng), H=H, sites=sites)
+
+
+@pytest.mark.parametrize(
+    ("part", "names"),
+    [
+        ("self_attention", dict(b_Q="bias_Q")),
+        ("self_attention", dict(W_O="W_o")),
+        ("feed_forward", dict(b_1="b1")),
+        ("feed_forward", dict(W_1="W_gate", W_2="W_up")),
+        ("feed_forward_norm", dict(beta="bias")),
+        ("feed_forward_norm", dict(gamma="weight")),
+    ],
+)
+def test_parameters_of_another_name_are_refused_and_not_left_out(part, names):
+    inputs = encoder_inputs(np.random.default_rng(11))
+    own = inputs["params"][part]
+    inputs["params"][part] = {names.get(name, name): array for name, array in own.items()}
+    if part == "feed_forward":
+        inputs["params"][part].setdefault("W_1", own["W_1"])
+    with pytest.raises(ValueError, match=f"params: expected the entries .* got .*'{[*names.values()][0]}'"):
+        encoder_block(**inputs, H=H)

@@ -171,7 +171,7 @@ def _softmax_of_64_keys(da, cache):
 
 def _rotary_of_33_positions(dy, cache):
     cos, sin = (cache[name][[min(t, 32) for t in range(dy.shape[-2])], :] for name in ("cos", "sin"))
-    return OPS["rotary"].backward(dy, {"cos": cos, "sin": sin})
+    return OPS["rotary"].backward(dy, cache | {"cos": cos, "sin": sin})
 
 
 def _not_transposed_where_square(dy, cache):

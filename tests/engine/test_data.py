@@ -94,6 +94,11 @@ def test_batches_shift_the_target_by_one(pairs):
     assert (batch["target_out"][:, -1] != 0).any() and (batch["source"][:, -1] != 0).any()
 
 
+def test_padding_of_a_narrow_type_cuts_no_token():
+    assert data.pad_rows(np.array([[300, 70_000]]), np.int8(0)).tolist() == [[300, 70_000]]
+    assert data.pad_rows([[], [4]], -100).tolist() == [[-100], [4]]
+
+
 def test_draws_are_seeded(pairs):
     train, _ = pairs
     one, other, another = (train.draw(np.random.default_rng(seed), 7) for seed in (1, 1, 2))
@@ -117,7 +122,37 @@ def test_draws_are_seeded(pairs):
         (lambda rng, p: p.vocabulary.encode("one million"), ValueError, "million"),
         (lambda rng, p: p.vocabulary.decode([10**6]), ValueError, "row"),
         (lambda rng, p: data.Pairs.of([], p.vocabulary), ValueError, "rows"),
-        (lambda rng, p: p.draw(rng, 0), ValueError, "rows"),
+        (lambda rng, p: p.draw(rng, 0), ValueError, "size"),
+        (lambda rng, p: p.draw(rng, 2.0), TypeError, r"size.*2\.0"),
+        (lambda rng, p: p.batch(np.arange(len(p)) < 2), TypeError, "rows: expected integers, got bool"),
+        (lambda rng, p: p.batch([True, False]), TypeError, "rows: expected integers, got bool"),
+        (lambda rng, p: p.batch(np.array([0.0, 1.0])), TypeError, "rows.*float64"),
+        (lambda rng, p: p.batch(np.array([[0, 1]])), ValueError, r"rows.*\(1, 2\)"),
+        (lambda rng, p: p.batch([0, 600]), ValueError, r"rows.*0 … 599.*600"),
+        (lambda rng, p: p.batch([-1]), ValueError, "rows.*-1"),
+        (lambda rng, p: data.sample_numbers(rng, 2.5), TypeError, r"count.*2\.5"),
+        (lambda rng, p: data.sample_numbers(rng, True), TypeError, "count.*True"),
+        (lambda rng, p: data.split_numbers(rng, 5.5, 5), TypeError, r"train.*5\.5"),
+        (lambda rng, p: data.split_numbers(rng, 5, np.nan), TypeError, "held_out.*nan"),
+        (lambda rng, p: data.split_numbers(rng, 500_000, 500_001), ValueError, "count"),
+        (lambda rng, p: p.vocabulary.decode([3.7]), TypeError, "row: expected integers, got float64"),
+        (lambda rng, p: p.vocabulary.decode([True]), TypeError, "row.*bool"),
+        (lambda rng, p: p.vocabulary.decode(["3"]), TypeError, "row.*<U1"),
+        (lambda rng, p: p.vocabulary.decode([-1]), ValueError, "row.*-1"),
+        (lambda rng, p: data.Vocabulary.of("two"), TypeError, "texts.*'two'"),
+        (lambda rng, p: data.Vocabulary(("a", "b", "c")), ValueError, "tokens.*<pad>.*'a'"),
+        (lambda rng, p: data.Vocabulary((*p.vocabulary.tokens[:4], "un", "un")), ValueError, "tokens.*'un'"),
+        (lambda rng, p: data.Vocabulary((*p.vocabulary.tokens, 5)), ValueError, "tokens.*5"),
+        (lambda rng, p: data.Vocabulary((*p.vocabulary.tokens, "")), ValueError, "tokens.*''"),
+        (lambda rng, p: p.vocabulary.decode(3), ValueError, r"row: expected one axis, got shape \(\)"),
+        (lambda rng, p: p.batch(3), ValueError, r"rows: expected one axis, got shape \(\)"),
+        (lambda rng, p: p.batch(slice(3)), TypeError, "rows: expected integers, got object"),
+        (lambda rng, p: p.batch([]), ValueError, "rows: expected at least one, got none"),
+        (lambda rng, p: data.pad_rows([3], 0), ValueError, r"rows\[0\]: expected one axis"),
+        (lambda rng, p: data.pad_rows([], 0), ValueError, "rows"),
+        (lambda rng, p: data.pad_rows([[3], [1.7]], 0), TypeError, r"rows\[1\].*float64"),
+        (lambda rng, p: data.pad_rows([[3], [True]], 0), TypeError, r"rows\[1\].*bool"),
+        (lambda rng, p: data.pad_rows([[3]], 0.5), TypeError, "pad.*float64"),
     ],
 )
 def test_bad_input_is_refused_by_name(call, error, message, rng, pairs):

@@ -1,8 +1,10 @@
 """Searches, beside an enumeration of all sentences, and on models that they do not know."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
+import optree
 import pytest
 
 from handgrad import data, decode, model
@@ -127,7 +129,49 @@ def test_samples_have_the_probabilities_of_the_softmax(rng):
         assert (abs(np.bincount(draws, minlength=4) / 1e5 - p) <= 6 * np.sqrt(p * (1 - p) / 1e5)).all()
 
 
+@pytest.mark.parametrize("temperature", [1e-3, 1e-310])
+def test_a_low_temperature_takes_the_most_likely(temperature, rng):
+    z = rng.normal(size=(50, 7))
+    with np.errstate(over="ignore"):
+        drawn = decode.sampler(rng, temperature)(z)
+    assert np.array_equal(drawn, decode.most_likely(z))
+
+
+def test_an_impossible_token_is_never_written(rng):
+    """A logit of −∞ is a probability of 0: for every search, and at any temperature."""
+
+    def next_logits(prefixes, rows):
+        z = rng.normal(size=(len(rows), 5))
+        z[:, 3:] = -np.inf
+        return z
+
+    tokens = [decode.beam(next_logits, 40, 9, max_length=3, **ENDS)[0]]
+    for choose in (decode.most_likely, decode.sampler(rng, 1e6)):
+        tokens.append(decode.greedy(next_logits, 40, max_length=3, choose=choose, **ENDS))
+    assert all(written.max() < 3 for written in tokens)
+
+
+def test_padding_may_be_the_end_of_a_sentence(rng):
+    """The sentences are the same, with another padding."""
+    next_logits = random_language(rng, V=5, B=30)
+    for search in (decode.greedy, lambda *args, **ends: decode.beam(*args, width=3, **ends)[0]):
+        one, other = (search(next_logits, 30, max_length=6, bos=BOS, eos=EOS, pad=pad) for pad in (PAD, EOS))
+        ended = (np.cumsum(one == EOS, axis=1) - (one == EOS)) > 0
+        assert ended.any() and np.array_equal(np.where(ended, EOS, one), other)
+
+
+def test_padding_of_a_narrow_type_cuts_no_token():
+    def next_logits(prefixes, rows):
+        return np.eye(400)[np.full(len(rows), 300)]
+
+    ends = dict(bos=1, eos=2, pad=np.int8(0), max_length=2)
+    assert decode.greedy(next_logits, 1, **ends).tolist() == [[300, 300]]
+    assert decode.beam(next_logits, 1, 2, **ends)[0].tolist() == [[300, 300]]
+
+
 CONFIG = Config(kind="encoder-decoder", V=11, D=8, H=2, F=12, N=2, scale_embedding=True, pad=PAD)
+
+CONTINUING = Config(kind="decoder", V=11, D=8, H=2, F=12, N=2)
 
 
 @pytest.fixture
@@ -145,6 +189,27 @@ def test_the_translator_is_the_forward_pass(rng, source):
     rows = np.array([4, 1, 1, 3])
     for t in range(1, 5):
         np.testing.assert_allclose(next_logits(target[rows, :t], rows), logits[rows, t - 1], atol=1e-12)
+
+
+def test_a_search_on_torch_tensors_writes_the_same(rng, source):
+    torch = pytest.importorskip("torch")
+    params = init(CONFIG, rng)
+    tensors = optree.tree_map(torch.from_numpy, params)
+    for search in (decode.greedy, lambda *args, **ends: decode.beam(*args, width=3, **ends)[0]):
+        one, other = (
+            search(decode.translator(p, CONFIG, source), 5, max_length=6, **ENDS) for p in (params, tensors)
+        )
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("B", [1, 2, 4])
+def test_every_source_has_its_sentence(B, rng, source):
+    """A search for fewer sentences would drop the last ones without a word."""
+    next_logits = decode.translator(init(CONFIG, rng), CONFIG, source[:3])
+    for search in (decode.greedy, lambda *args, **ends: decode.beam(*args, width=3, **ends)[0]):
+        assert len(search(next_logits, 3, max_length=2, **ENDS)) == 3
+        with pytest.raises(ValueError, match=f"B: expected 3, .*got {B}"):
+            search(next_logits, B, max_length=2, **ENDS)
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -182,6 +247,57 @@ def test_translate_speaks_the_vocabulary(rng):
         assert len(answers) == 2 and all(isinstance(answer, str) for answer in answers)
     with pytest.raises(ValueError, match="three"):
         decode.translate(params, config, vocabulary, ["three hundred"])
+    with pytest.raises(ValueError, match="at least one word"):
+        decode.translate(params, config, vocabulary, ["two", ""])
+    with pytest.raises(TypeError, match="texts: expected a list of sentences, got one string: 'two'"):
+        decode.translate(params, config, vocabulary, "two")
+    with pytest.raises(ValueError, match="rows"):
+        decode.translate(params, config, vocabulary, [])
+    with pytest.raises(TypeError, match="width.*True"):
+        decode.translate(params, config, vocabulary, ["two"], width=True)
+    with pytest.raises(ValueError, match=r"config\.pad: expected 0, as in the vocabulary, got None"):
+        decode.translate(params, replace(config, pad=None), vocabulary, ["two"])
+    with pytest.raises(ValueError, match="vocabulary: expected V = 7 tokens, got 8"):
+        decode.translate(params, config, data.Vocabulary((*vocabulary.tokens, "three")), ["two"])
+
+
+def spoiled(value, places=slice(None)):
+    """A language whose second row says `value` at these places, from the second token on."""
+
+    def next_logits(prefixes, rows):
+        z = np.zeros((len(rows), 5))
+        z[:, 3] = 1.0  # never the end
+        if prefixes.shape[1] > 1:
+            z[rows == 1, places] = value
+        return z
+
+    return next_logits
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        decode.greedy,
+        lambda *args, **ends: decode.greedy(*args, choose=decode.sampler(np.random.default_rng(0)), **ends),
+        lambda *args, **ends: decode.beam(*args, width=1, **ends),
+        lambda *args, **ends: decode.beam(*args, width=7, **ends),
+    ],
+)
+def test_logits_that_are_no_numbers_are_refused(search):
+    for wrong in (spoiled(np.nan), spoiled(np.nan, 4), spoiled(np.inf, 4), spoiled(-np.inf)):
+        with pytest.raises(FloatingPointError, match="logits: expected finite numbers, or −∞"):
+            search(wrong, 3, max_length=4, **ENDS)
+    search(spoiled(-np.inf, 4), 3, max_length=4, **ENDS)
+
+
+@pytest.mark.parametrize("choose", [decode.most_likely, decode.sampler(np.random.default_rng(0))])
+def test_no_token_is_chosen_from_what_is_no_number(choose):
+    with pytest.raises(FloatingPointError, match="logits.*nan.* row 1"):
+        choose(np.array([[0.0, 1.0], [1.0, np.nan]]))
+
+
+def written_by(next_logits, choose):
+    return decode.greedy(next_logits, 2, max_length=3, choose=choose, **ENDS)
 
 
 @pytest.mark.parametrize(
@@ -195,9 +311,34 @@ def test_translate_speaks_the_vocabulary(rng):
         (lambda f, p, s: decode.continuer(p, CONFIG), "kind"),
         (lambda f, p, s: decode.translator(p, CONFIG, s + 11), "source"),
         (lambda f, p, s: decode.translator(p, CONFIG, s[:0]), "source"),
+        (lambda f, p, s: decode.greedy(f, 1.0, max_length=3, **ENDS), r"B.*1\.0"),
+        (lambda f, p, s: decode.greedy(f, True, max_length=3, **ENDS), "B.*True"),
+        (lambda f, p, s: decode.greedy(f, 1, max_length=2.5, **ENDS), r"max_length.*2\.5"),
+        (lambda f, p, s: decode.beam(f, 1, 2.0, max_length=3, **ENDS), r"width.*2\.0"),
+        (lambda f, p, s: decode.beam(f, 1, 2, max_length=3, alpha=np.nan, **ENDS), "alpha.*nan"),
+        (lambda f, p, s: decode.beam(f, 1, 2, max_length=3, alpha=np.inf, **ENDS), "alpha.*inf"),
+        (lambda f, p, s: decode.beam(f, 1, 2, max_length=3, alpha=True, **ENDS), "alpha.*True"),
+        (lambda f, p, s: decode.sampler(np.random.default_rng(0), np.nan), "temperature.*nan"),
+        (lambda f, p, s: decode.sampler(np.random.default_rng(0), np.inf), "temperature.*inf"),
+        (lambda f, p, s: decode.greedy(f, 1, max_length=3, **ENDS | {"eos": 2.0}), r"eos.*2\.0"),
+        (lambda f, p, s: decode.greedy(f, 1, max_length=3, **ENDS | {"pad": 0.5}), r"pad.*0\.5"),
+        (lambda f, p, s: decode.greedy(f, 1, max_length=3, **ENDS | {"bos": -1}), "bos.*-1"),
+        (lambda f, p, s: decode.greedy(f, 1, max_length=3, **ENDS | {"eos": 5}), r"V = 5, got \(1, 5, 0\)"),
+        (lambda f, p, s: decode.beam(f, 1, 2, max_length=3, **ENDS | {"pad": 5}), r"V = 5, got \(1, 2, 5\)"),
+        (lambda f, p, s: decode.greedy(lambda *a: f(*a)[0], 1, max_length=3, **ENDS), r"next_logits.*\(5,\)"),
+        (
+            lambda f, p, s: decode.greedy(lambda *a: f(*a)[:1], 2, max_length=3, **ENDS),
+            r"next_logits.*\(1, 5",
+        ),
+        (lambda f, p, s: written_by(f, lambda z: z.max(axis=-1)), "choose: expected integers, got float64"),
+        (lambda f, p, s: written_by(f, lambda z: np.array([9, 1])), "choose: expected 2 tokens from 0 to 4"),
+        (lambda f, p, s: written_by(f, lambda z: np.array([1])), "choose: expected 2 tokens from 0 to 4"),
+        (lambda f, p, s: decode.translator(p, CONFIG, s[0]), r"source: expected shape \(any, any\)"),
+        (lambda f, p, s: decode.translator(p | {"more": s / 2}, CONFIG, s), r'params: .* at \["more"\]'),
+        (lambda f, p, s: decode.continuer(p, CONTINUING), r'params: expected \["decoder"\]|at \["'),
     ],
 )
 def test_bad_input_is_refused_by_name(call, message, rng, source):
     params = init(CONFIG, rng)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         call(random_language(rng, 5, 1), params, source)

@@ -239,7 +239,11 @@ def test_hidden_tiles_are_never_computed(rng):
     [
         (dict(k=np.ones((2, 4))), ValueError, r"k: expected width 3 as q has, got shape \(2, 4\)"),
         (dict(v=np.ones((4, 3))), ValueError, r"v: expected 2 positions as k has, got shape \(4, 3\)"),
-        (dict(block=0), ValueError, "block: expected at least 1, got 0"),
+        (dict(block=0), ValueError, "block: expected an integer, 1 ≤ block, got 0"),
+        (dict(block=2.5), TypeError, "block: expected an integer, 1 ≤ block, got 2.5"),
+        (dict(q=np.ones((1, 5, 3))), ValueError, r"k: expected a shape \(1, length, width\) .* got \(2, 3\)"),
+        (dict(q=np.ones((0, 3))), ValueError, r"q: expected a shape .* without 0, got \(0, 3\)"),
+        (dict(mask=[[True]]), TypeError, "mask: expected an array of Booleans, got list"),
         (dict(mask=np.ones((5, 2))), TypeError, "mask: expected Booleans, got float64"),
         (dict(mask=np.ones((3, 2), bool)), ValueError, r"mask: .* broadcasts to \(5, 2\), got \(3, 2\)"),
         (dict(mask=np.ones((1, 5, 2), bool)), ValueError, r"mask: .* \(5, 2\), got \(1, 5, 2\)"),

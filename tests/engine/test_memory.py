@@ -1,13 +1,15 @@
 """The memory and the threads of the fast step."""
 
+import gc
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from handgrad.fast import memory
+from handgrad.fast import kernels, memory
 from handgrad.fast.memory import Arena, Workspace, shares
 
 KINDS = {
@@ -134,3 +136,167 @@ def test_an_error_of_a_worker_reaches_the_caller_and_the_next_step_works(failing
         pool.map(f, ["a", "b"])
     assert pool.map(f, ["c", "d"]) == ["c", "d"]
     assert (blas_threads(), torch.get_num_threads()) == before
+
+
+def in_thread(f, *args):
+    """What f returns in a new thread."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(f, *args).result(timeout=30)
+
+
+@pytest.fixture
+def two_threads():
+    """Two threads for products, and for torch's loops in each new thread."""
+    (before,), loops = blas_threads(), torch.get_num_threads()
+    in_thread(threadpool_limits, 2, "blas")  # threadpoolctl obeys one thread, as long as it lives
+    torch.set_num_threads(2)
+    yield
+    in_thread(threadpool_limits, before, "blas")
+    torch.set_num_threads(loops)
+
+
+def test_workspaces_that_overlap_in_two_threads_restore_what_was_there_before_the_first(two_threads):
+    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
+
+    def map_of_first():
+        Workspace(2).map(lambda job, arena: (first_is_in.set(), second_is_in.wait(30)), "ab")
+        first_is_out.set()
+        return torch.get_num_threads()
+
+    def map_of_second():
+        def f(job, arena):
+            second_is_in.set()
+            assert first_is_out.wait(30)
+            return blas_threads(), torch.get_num_threads()
+
+        assert first_is_in.wait(30)
+        return Workspace(2).map(f, "ab"), torch.get_num_threads()
+
+    with ThreadPoolExecutor(2) as threads:
+        started = [threads.submit(f) for f in (map_of_first, map_of_second)]
+        loops, (inside, loops_of_second) = (future.result(timeout=30) for future in started)
+    assert inside == [({1}, 1), ({1}, 1)]
+    assert blas_threads() == {2} and (loops, loops_of_second) == (2, 2)
+    assert torch.get_num_threads() == 2 == in_thread(torch.get_num_threads)
+    Workspace(2).map(lambda job, arena: None, "ab")
+    assert blas_threads() == {2}
+    with threadpool_limits(1, "blas"):  # nobody has kept threadpoolctl to itself
+        assert blas_threads() == {1}
+
+
+@pytest.mark.parametrize("failing", ["a", "b", "ab"])
+def test_an_error_of_a_worker_leaves_two_threads_for_products(two_threads, failing):
+    def f(job, arena):
+        if job in failing:
+            raise FloatingPointError
+
+    with pytest.raises(FloatingPointError):
+        Workspace(2).map(f, "ab")
+    assert blas_threads() == {2} and torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("by", ["the caller", "the other worker", "another thread"])
+def test_a_map_inside_of_a_map_is_refused_at_once(by):
+    pool = Workspace(2)
+
+    def inner():
+        return pool.map(lambda job, arena: job, "cd")
+
+    def outer(job, arena):
+        if by == "another thread":
+            return in_thread(inner) if job == "a" else None
+        return inner() if job == ("a" if by == "the caller" else "b") else None
+
+    started = threading.Thread(target=lambda: errors.append(refusal(pool.map, outer, "ab")), daemon=True)
+    errors = []
+    started.start()
+    started.join(10)
+    assert errors == ["workspace: expected one map at a time, got another before its end"]
+    assert inner() == ["c", "d"]
+
+
+def refusal(f, *args):
+    """What the RuntimeError says that f raises."""
+    with pytest.raises(RuntimeError) as error:
+        f(*args)
+    return str(error.value)
+
+
+def test_a_map_inside_of_a_map_of_another_workspace_works(two_threads):
+    one, other = Workspace(2), Workspace(2)
+    got = one.map(
+        lambda job, arena: other.map(lambda inner, arena: job + inner, "cd") if job == "a" else 0, "ab"
+    )
+    assert got == [["ac", "ad"], 0]
+    assert blas_threads() == {2} and torch.get_num_threads() == 2
+
+
+@pytest.mark.parametrize("jobs", ["", "abc"])
+def test_jobs_without_a_worker_are_refused(jobs):
+    with pytest.raises(ValueError, match=f"jobs: expected 1 to 2, one for a worker, got {len(jobs)}"):
+        Workspace(2).map(lambda job, arena: job, jobs)
+
+
+@pytest.mark.parametrize("name", ["workers", "block", "queries", "at_once"])
+def test_a_workspace_is_given_integers(name):
+    for value in (0, -1):
+        with pytest.raises(ValueError, match=f"{name}: expected at least 1, got {value}"):
+            Workspace(**{name: value})
+    for value in (1.5, 2.0, True, "2", None, np.float64(2)):
+        with pytest.raises(TypeError, match=f"{name}: expected an integer, got "):
+            Workspace(**{name: value})
+    Workspace(**{name: np.int64(2)})
+
+
+def test_a_workspace_that_is_let_go_leaves_no_thread():
+    barrier = threading.Barrier(3, timeout=30)
+
+    def f(job, arena):
+        barrier.wait()
+        return threading.current_thread()
+
+    _, *threads = Workspace(3).map(f, "abc")
+    gc.collect()
+    for thread in threads:
+        thread.join(10)
+    assert not any(thread.is_alive() for thread in threads) and len(set(threads)) == 2
+
+
+def test_arrays_of_a_subclass_do_not_take_the_memory_away():
+    """A parameter of torch is a tensor, and an array on the disk is an array."""
+    arena = Arena(block=100, queries=8)
+    for x in (torch.empty(3), np.empty(3)):
+        arena.reset(x)
+        arena.empty(5)
+        kept = arena.chunks[0][1]
+        subclass = np.empty(3).view(np.memmap) if isinstance(x, np.ndarray) else torch.nn.Parameter(x)
+        arena.reset(subclass)
+        assert arena.chunks[0][1] is kept
+
+
+def test_what_many_steps_share_cannot_be_written_to():
+    ones = kernels.ones(3, np.dtype(float))
+    with pytest.raises(ValueError, match="read-only"):
+        ones[0] = 2
+    assert kernels.ones(3, np.dtype(float)) is ones and ones.tolist() == [1, 1, 1]
+
+
+SPANS = np.arange(24.0).reshape(4, 6)
+
+
+@pytest.mark.parametrize("to", [lambda x: x, torch.from_numpy])
+def test_arrays_that_overlap_are_refused(to):
+    x = to(SPANS.copy())
+    apart = [x[0], x[2:], x[1, :3]]
+    kernels.check_apart("out", apart, [x[1, 3:], x[1, 3:], to(SPANS.copy())])  # what is read may overlap
+    bad = [
+        (apart, [x[3:]]),
+        ([x, x], []),
+        ([x[:3], x[2:]], []),
+        ([x[1]], [x]),
+        ([x], [x[1]]),
+        ([x.T, x[3]], []),
+    ]
+    for written, read in bad:
+        with pytest.raises(ValueError, match="out: expected arrays with memory of their own, got two that"):
+            kernels.check_apart("out", written, read)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from parameters import random_batch, random_params
 
-from handgrad import blocks, check, model, optim
+from handgrad import blocks, check, fast, model, optim
 from handgrad import twin as twins
 from handgrad.config import CHOICES, Config, bert_base, gpt2_small, init, llama_like, vaswani_base
 from handgrad.model import backward, decode, encode, forward, loss_and_gradients
@@ -227,7 +227,10 @@ def test_float32_stays_float32(name):
     config, rng = replace(CONFIGS[name], p=0.1), np.random.default_rng(9)
     params, batch = random_params(config, rng, np.float32), random_batch(config, rng)
     assert kept(params, config, batch) == {"float32"}
-    assert "float64" in kept(params, replace(config, eps=np.float64(1e-5)), batch)  # a leak is seen
+    assert kept(params, replace(config, eps=np.float64(1e-5)), batch) == {"float32"}
+    leaking = replace(config)
+    object.__setattr__(leaking, "eps", np.float64(1e-5))  # past the door
+    assert "float64" in kept(params, leaking, batch)  # a leak is seen
     loss, grads = loss_and_gradients(params, config, batch, draws(0, 0.1), label_smoothing=0.1)
     assert loss.dtype == np.float32
     assert {leaf.dtype for leaf in optree.tree_leaves(grads)} == {np.dtype(np.float32)}
@@ -286,11 +289,11 @@ def test_weights_travel_both_ways():
         twin = twins.load(twins.Twin(config), params)
         assert optree.tree_all(optree.tree_map(np.array_equal, twins.dump(twin), params))
         assert sum(p.numel() for p in twin.parameters()) == size(params)
-    with pytest.raises(ValueError, match="params: expected the tree"):
+    with pytest.raises(ValueError, match=r'params: expected \["decoder"\].*, which is missing'):
         twins.load(twins.Twin(CONFIGS["GPT-2"]), params)
     wider = random_params(replace(CONFIGS["GPT-2"], V=12), np.random.default_rng(11))
     with pytest.raises(
-        ValueError, match=r"params\['embedding', 'E'\]: expected shape \(11, 8\), got \(12, 8\)"
+        ValueError, match=r'params\["embedding"\]\["E"\]: expected shape \(11, 8\), got \(12, 8\)'
     ):
         twins.load(twins.Twin(CONFIGS["GPT-2"]), wider)
 
@@ -484,6 +487,34 @@ def test_the_comparison_names_the_wrong_leaf(path):
         (dict(H_kv=3), "H_kv: expected None or a divisor of H = 2, got 3"),
         (dict(V=0), "V: expected a positive integer, got 0"),
         (dict(N=1.5), "N: expected a positive integer, got 1.5"),
+        (dict(N=True), "N: expected a positive integer, got True"),
+        (dict(H=0), "H: expected a positive integer, got 0"),
+        (dict(H_kv=1.0), "H_kv: expected None or a divisor of H = 2, got 1.0"),
+        (dict(H_kv=True), "H_kv: expected None or a divisor of H = 2, got True"),
+        (dict(T_max=2.5), "T_max: expected the number of learned positions, got 2.5"),
+        (dict(T_max=0), "T_max: expected the number of learned positions, got 0"),
+        (dict(positions="rotary", rotary_base=0), "rotary_base: expected a positive number, got 0"),
+        (dict(rotary_base=-10.0), "rotary_base: expected a positive number, got -10.0"),
+        (dict(rotary_base=np.inf), "rotary_base: expected a positive number, got inf"),
+        (dict(rotary_base="1"), "rotary_base: expected a positive number, got '1'"),
+        (dict(eps=-1e-5), "eps: expected a number that is not negative, got -1e-05"),
+        (dict(eps=np.inf), "eps: expected a number that is not negative, got inf"),
+        (dict(eps=np.nan), "eps: expected a number that is not negative, got nan"),
+        (dict(eps=True), "eps: expected a number that is not negative, got True"),
+        (dict(segments=1.5), "segments: expected an integer that is not negative, got 1.5"),
+        (dict(segments=-1), "segments: expected an integer that is not negative, got -1"),
+        (dict(p=np.nan), r"p: expected a probability in \[0, 1\), got nan"),
+        (dict(p="0.1"), r"p: expected a probability in \[0, 1\), got '0.1'"),
+        (dict(pad=0.5), "pad: expected None or a token below V = 11, got 0.5"),
+        (dict(pad=True), "pad: expected None or a token below V = 11, got True"),
+        (dict(pad=-1), "pad: expected None or a token below V = 11, got -1"),
+        (dict(dropout_sites="sublayer"), "dropout_sites: expected a part of .* got 'sublayer'"),
+        (dict(dropout_sites=["sublayer"]), "dropout_sites: expected a part of .* got"),
+        (dict(dropout_sites=(["sublayer"],)), "dropout_sites: expected a part of .* got"),
+        (dict(std=np.inf), "std: expected None or a positive number, got inf"),
+        (dict(std=np.nan), "std: expected None or a positive number, got nan"),
+        (dict(tied="no"), "tied: expected True or False, got 'no'"),
+        (dict(head_bias=1), "head_bias: expected True or False, got 1"),
         (dict(p=1.0), r"p: expected a probability in \[0, 1\), got 1.0"),
         (dict(pad=11), "pad: expected None or a token below V = 11, got 11"),
         (dict(dropout_sites=("everywhere",)), "dropout_sites: expected a part of .* got"),
@@ -497,7 +528,21 @@ def test_a_config_that_does_not_fit_is_refused(changes, message):
         Config(**TINY | {"kind": "encoder"} | changes)
 
 
+def test_numbers_of_numpy_become_pythons_own():
+    given = dict(V=np.int64(11), D=np.uint8(8), eps=np.float32(0.5), p=np.float64(0.1), tied=np.bool_(False))
+    config = Config(**TINY | {"kind": np.str_("encoder")} | given)
+    assert {type(value) for value in vars(config).values()} == {str, int, float, bool, tuple, type(None)}
+    assert config == Config(**TINY | dict(kind="encoder", eps=0.5, p=0.1, tied=False))
+
+
 TOKENS = np.array([[1, 2, 3], [4, 5, 6]])
+BATCH = {"source": TOKENS, "target_in": TOKENS, "tokens": TOKENS, "target_out": TOKENS}
+
+
+def batch_for(config):
+    """The entries of BATCH that the model reads."""
+    inputs = ("source", "target_in") if config.kind == "encoder-decoder" else ("tokens",)
+    return {name: BATCH[name] for name in (*inputs, "target_out")}
 
 
 @pytest.mark.parametrize(
@@ -507,6 +552,10 @@ TOKENS = np.array([[1, 2, 3], [4, 5, 6]])
         ("GPT-2", dict(tokens=TOKENS - 2), ValueError, "expected ids from 0 to 10, got ids from -1 to 4"),
         ("GPT-2", dict(tokens=TOKENS * 1.0), TypeError, "expected integers, got float64"),
         ("GPT-2", dict(tokens=TOKENS > 2), TypeError, "expected integers, got bool"),
+        ("GPT-2", dict(tokens=TOKENS.tolist()), TypeError, "expected an array of integers, got list"),
+        ("GPT-2", dict(target_out=[1, 2]), TypeError, "expected an array of integers, got list"),
+        ("BERT", dict(segments=None), TypeError, "expected an array of integers, got NoneType"),
+        ("Vaswani", dict(source=TOKENS[0]), ValueError, r"expected a shape \(B, T\) .* got \(3,\)"),
         ("GPT-2", dict(tokens=TOKENS[0]), ValueError, r"expected a shape \(B, T\) .* got \(3,\)"),
         ("GPT-2", dict(tokens=TOKENS[:0]), ValueError, r"expected a shape \(B, T\) .* got \(0, 3\)"),
         (
@@ -519,14 +568,17 @@ TOKENS = np.array([[1, 2, 3], [4, 5, 6]])
         ("BERT", dict(segments=TOKENS), ValueError, "expected ids from 0 to 1, got ids from 1 to 6"),
         ("BERT", dict(segments=TOKENS[:1] % 2), ValueError, r"expected shape \(2, 3\), got \(1, 3\)"),
         ("Vaswani", dict(source=TOKENS[:1]), ValueError, r"expected shape \(1, 3\), got \(2, 3\)"),
+        ("Vaswani", dict(source=TOKENS[:, :0]), ValueError, r"expected a shape \(B, T\) .* got \(2, 0\)"),
     ],
 )
 def test_a_batch_that_does_not_fit_is_refused(name, changes, error, message):
     config = CONFIGS[name]
     params = random_params(config, np.random.default_rng(0))
-    batch = {"tokens": TOKENS, "source": TOKENS, "target_in": TOKENS, "target_out": TOKENS}
+    batch = batch_for(config)
     loss_and_gradients(params, config, batch)
-    entry = "target_in" if "source" in changes else next(iter(changes))
+    entry = next(iter(changes))
+    if entry == "source" and changes[entry].shape == (1, 3):
+        entry = "target_in"  # its rows are compared with those of the source
     with pytest.raises(error, match=rf'^batch\["{entry}"\]: {message}'):
         loss_and_gradients(params, config, batch | changes)
 
@@ -546,5 +598,170 @@ def test_other_bad_batches_are_refused():
     memory, _ = encode(params, config, TOKENS)
     with pytest.raises(ValueError, match="mask: expected a shape that broadcasts to"):
         decode(params, config, TOKENS, memory, np.ones((2, 1, 1, 4), dtype=bool))
-    with pytest.raises(ValueError, match="keep: expected the shape of x"):
+    with pytest.raises(ValueError, match=r"keep: expected shape \(2, 3, 8\), got \(3, 8\)"):
         forward(params, config, batch, draw_keep=lambda shape: np.ones(shape[1:], dtype=bool))
+    with pytest.raises(TypeError, match="keep: expected Booleans, got uint8"):
+        forward(params, config, batch, draw_keep=lambda shape: np.ones(shape, np.uint8))
+    for source, error in ((TOKENS[0], ValueError), (TOKENS.tolist(), TypeError)):
+        with pytest.raises(error, match="tokens: expected"):
+            encode(params, config, source)
+    for segments, error in ((TOKENS, "none"), (TOKENS[:1], r"shape \(2, 3\)")):
+        with pytest.raises(ValueError, match=f"segments: expected {error}"):
+            encode(params, config, TOKENS, segments=segments)
+    with pytest.raises(TypeError, match="batch: expected a dictionary, got list"):
+        forward(params, config, [TOKENS, TOKENS])
+    with pytest.raises(ValueError, match="memory: expected the encoder's output, got none"):
+        decode(params, config, TOKENS)
+    config = CONFIGS["GPT-2"]
+    with pytest.raises(ValueError, match="memory: expected none, got one"):
+        decode(random_params(config, np.random.default_rng(0)), config, TOKENS, memory)
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("GPT-2", "attention_mask"),
+        ("GPT-2", "segments"),
+        ("GPT-2", "source"),
+        ("BERT", "segment"),
+        ("BERT", "token_type_ids"),
+        ("Vaswani", "tokens"),
+        ("Vaswani", "segments"),
+        ("Vaswani", 0),
+    ],
+)
+@pytest.mark.parametrize("engine", [model, fast])
+def test_an_entry_that_the_model_does_not_read_is_refused(engine, name, entry):
+    config = CONFIGS[name]
+    params, batch = random_params(config, np.random.default_rng(0)), batch_for(config)
+    for function in (engine.forward, engine.loss_and_gradients):
+        function(params, config, batch)
+        with pytest.raises(ValueError, match=f"batch: expected the entries .* got .*{entry}"):
+            function(params, config, batch | {entry: 0 * TOKENS})
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "int32", "uint64"])
+@pytest.mark.parametrize("library", [np.asarray, torch.tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("engine", [model, fast])
+def test_tokens_of_any_integer_type_are_read(engine, library, dtype):
+    config = CONFIGS["BERT"]
+    params = random_params(config, np.random.default_rng(0))
+    batch = batch_for(config) | {"segments": TOKENS % 2}
+    wanted, _ = loss_and_gradients(params, config, batch)
+    narrow = {name: array.astype(dtype) for name, array in batch.items()}
+    loss, _ = engine.loss_and_gradients(optree.tree_map(library, params), config, narrow)
+    assert abs(float(loss) - wanted) <= 1e-12 * wanted
+
+
+@pytest.mark.parametrize("engine", [model, fast])
+def test_the_order_of_bytes_does_not_matter(engine):
+    config = CONFIGS["GPT-2"]
+    params, batch = random_params(config, np.random.default_rng(0)), batch_for(config)
+    wanted, _ = loss_and_gradients(params, config, batch)
+    params, batch = optree.tree_map(lambda x: x.astype(x.dtype.newbyteorder()), (params, batch))
+    loss, _ = engine.loss_and_gradients(params, config, batch)
+    assert abs(loss - wanted) <= 1e-12 * wanted
+
+
+@pytest.mark.parametrize("of_params", [np.asarray, torch.tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("of_keep", [np.asarray, torch.tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("engine", [model, fast])
+def test_dropout_drawn_by_one_library_acts_on_arrays_of_the_other(engine, of_keep, of_params):
+    config, rng = replace(CONFIGS["Vaswani"], p=0.3, dropout_sites=SITES), np.random.default_rng(12)
+    params, batch = random_params(config, rng), random_batch(config, rng)
+    wanted_loss, wanted = loss_and_gradients(params, config, batch, draws(1, config.p))
+    drawn, params = draws(1, config.p), optree.tree_map(of_params, params)
+    loss, grads = engine.loss_and_gradients(params, config, batch, lambda shape: of_keep(drawn(shape)))
+    assert abs(float(loss) - wanted_loss) <= 1e-12 * wanted_loss
+    twins.compare(optree.tree_map(np.asarray, grads), wanted)
+
+
+def changed(tree, path, value):
+    """The tree with another value at the path; without that leaf if it is None."""
+    if not path:
+        return value
+    tree = tree.copy()
+    if len(path) == 1 and value is None:
+        del tree[path[0]]
+    else:
+        tree[path[0]] = changed(tree[path[0]] if len(path) > 1 else None, path[1:], value)
+    return tree
+
+
+ATTENTION = ("decoder", 1, "self_attention")
+UNFIT = [
+    ("GPT-2", ("head",), {"W_out": np.ones((8, 11))}, r'expected nothing at \["head"\]\["W_out"\]'),
+    ("GPT-2", (*ATTENTION, "b_q"), np.ones(8), r'expected nothing at \["decoder"\]\[1\].*\["b_q"\]'),
+    ("GPT-2", ("decoder",), [], r'expected \["decoder"\]\[0\]\["feed_forward"\].* which is missing'),
+    ("GPT-2", ("decoder", 1), None, r'expected \["decoder"\]\[1\]\["feed_forward"\].* which is missing'),
+    ("GPT-2", ("decoder", 1, "feed_forward_norm", "beta"), None, r'\["beta"\], which is missing'),
+    ("GPT-2", (*ATTENTION, "b_O"), None, r'\["b_O"\], which is missing'),
+    ("GPT-2", ("embedding", "P"), None, r'\["embedding"\]\["P"\], which is missing'),
+    ("GPT-2", (*ATTENTION, "b_Q"), np.ones(1), r'\["b_Q"\]: expected shape \(8,\), got \(1,\)'),
+    ("GPT-2", (*ATTENTION, "W_Q"), np.ones((8, 10)), r'\["W_Q"\]: expected shape \(8, 8\), got \(8, 10\)'),
+    ("GPT-2", ("embedding", "E"), np.ones((12, 8)), r'\["E"\]: expected shape \(11, 8\), got \(12, 8\)'),
+    ("GPT-2", ("embedding", "P"), np.ones((9, 1)), r'\["P"\]: expected shape \(9, 8\), got \(9, 1\)'),
+    ("BERT", ("embedding", "E_segment"), np.ones((3, 8)), r"expected shape \(2, 8\), got \(3, 8\)"),
+    ("Llama", (*ATTENTION, "W_K"), np.ones((8, 8)), r"expected shape \(8, 4\), got \(8, 8\)"),
+    ("Llama", ("decoder", 0, "feed_forward", "W_up"), np.ones((8, 1)), r"\(8, 12\), got \(8, 1\)"),
+    ("GPT-2", (*ATTENTION, "b_Q"), 0.0, r'\["b_Q"\]: expected an array, got float'),
+    ("GPT-2", (*ATTENTION, "b_Q"), [0.0] * 8, r'expected .*\["b_Q"\], which is missing'),
+    ("GPT-2", (*ATTENTION, "b_Q"), np.ones(8, np.float32), "of one type, got .'float32', 'float64'"),
+    ("GPT-2", (*ATTENTION, "b_Q"), torch.ones(8, dtype=torch.float64), "of one type, got"),
+    ("GPT-2", (), {}, r'expected \["decoder"\]\[0\].* which is missing'),
+    ("GPT-2", (), None, r'expected \["decoder"\]\[0\].* which is missing'),
+]
+
+
+@pytest.mark.parametrize(("name", "path", "value", "message"), UNFIT)
+@pytest.mark.parametrize("engine", [model, fast])
+def test_parameters_that_are_not_those_of_the_config_are_refused(engine, name, path, value, message):
+    config = CONFIGS[name]
+    params, batch = random_params(config, np.random.default_rng(0)), batch_for(config)
+    engine.loss_and_gradients(params, config, batch)
+    unfit = changed(params, path, value)
+    for function in (engine.forward, engine.loss_and_gradients):
+        with pytest.raises((TypeError, ValueError), match=f"^params.*{message}"):
+            function(unfit, config, batch)
+
+
+@pytest.mark.parametrize("dtype", [int, bool, complex, "U1"])
+def test_parameters_that_are_no_floating_numbers_are_refused(dtype):
+    config = CONFIGS["GPT-2"]
+    params = optree.tree_map(lambda p: p.astype(dtype), random_params(config, np.random.default_rng(0)))
+    with pytest.raises(TypeError, match="^params: expected floating numbers or symbols of one type, got"):
+        forward(params, config, batch_for(config))
+
+
+def test_a_tuple_of_blocks_is_refused_since_the_gradients_are_a_list():
+    config = CONFIGS["GPT-2"]
+    params = random_params(config, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="^params: expected the tree PyTreeSpec.* got PyTreeSpec"):
+        forward(params | {"decoder": tuple(params["decoder"])}, config, batch_for(config))
+
+
+def test_the_gradients_are_not_written_to_another_tree():
+    config = CONFIGS["GPT-2"]
+    params = random_params(config, np.random.default_rng(0))
+    for out, path in (
+        (params | {"more": np.ones(2)}, "more"),
+        (changed(params, ("decoder", 1), None), "decoder"),
+    ):
+        with pytest.raises(ValueError, match=f"^out: expected .*{path}"):
+            fast.loss_and_gradients(params, config, batch_for(config), out=out)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("library", [np.asarray, torch.tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("engine", [model, fast])
+def test_a_word_can_be_forbidden_by_a_bias_of_minus_infinity(engine, library, smoothing):
+    """It is no target, but padding, the word 0, is also what stands where a target does not count."""
+    config, rng = CONFIGS["BERT"], np.random.default_rng(0)
+    params, batch = random_params(config, rng), random_batch(config, rng)
+    params["head"]["b_out"][config.pad] = -np.inf
+    twin = twins.load(twins.Twin(config), params)
+    wanted_loss, wanted = twins.loss_and_gradients(twin, batch, label_smoothing=smoothing)
+    own = optree.tree_map(library, params)
+    loss, grads = engine.loss_and_gradients(own, config, batch, label_smoothing=smoothing)
+    assert float(loss) == pytest.approx(wanted_loss, rel=1e-12) and np.isinf(wanted_loss) == (smoothing > 0)
+    twins.compare(optree.tree_map(np.asarray, grads), wanted)

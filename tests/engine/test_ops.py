@@ -306,6 +306,22 @@ def test_cross_entropy_is_torchs(smoothing, ignored, rng):
     )
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_logit_of_minus_infinity_is_taken_as_torch_takes_it(smoothing, ignored, rng):
+    """Of a word that is no target it changes nothing; with smoothing, where each word is, the loss is ∞."""
+    z, targets = rng.standard_normal((3, 4)), np.array([1, 2, 3])
+    z[:, 0] = z[1, 3] = -np.inf
+    if ignored:
+        targets[1] = -100
+    torch_z = torch.tensor(z, requires_grad=True)
+    want = F.cross_entropy(torch_z, torch.tensor(targets), label_smoothing=smoothing)
+    loss, cache = ops.cross_entropy(z, targets, label_smoothing=smoothing)
+    assert loss == pytest.approx(want.item(), rel=1e-14) and np.isinf(loss) == (smoothing > 0)
+    upstream = torch.tensor(0.7, dtype=torch.float64)
+    close(ops.cross_entropy_backward(0.7, cache), torch.autograd.grad(want, torch_z, upstream)[0])
+
+
 def test_dropout_is_torchs_with_its_own_mask(rng):
     x = rng.standard_normal((4, 5)) + 10.0  # no zero but those that dropout makes
     torch_x = torch.tensor(x, requires_grad=True)
@@ -498,6 +514,54 @@ def test_a_constant_row_in_layer_norm_gives_beta_and_a_finite_gradient(rng):
 # Bad input
 
 
+def of_other_shapes(x):
+    """The array with an axis shortened to 1; with one more axis, of length 1 and 2; with one less; turned."""
+    yield from (x.take([0], axis=axis) for axis in range(x.ndim))
+    yield from (x[None], np.stack([x, x]), *([x[0]] if x.ndim else []), x.T)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_a_gradient_from_above_has_the_shape_of_the_output(name):
+    inputs, options, rng = draw(name)
+    y, cache = OPS[name].forward(**inputs, **options)
+    dy = np.asarray(rng.standard_normal(np.shape(y)))
+    for other in of_other_shapes(dy):
+        if other.shape != dy.shape:
+            with pytest.raises((TypeError, ValueError), match="^d(y|a|z|loss): expected"):
+                OPS[name].backward(other, cache)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_an_input_is_refused_or_its_gradient_has_its_shape(name):
+    inputs, options, rng = draw(name)
+    leaves, structure = optree.tree_flatten(inputs)
+    for n, leaf in enumerate(leaves):
+        for other in of_other_shapes(leaf):
+            changed = optree.tree_unflatten(structure, [*leaves[:n], other, *leaves[n + 1 :]])
+            try:
+                y, cache = OPS[name].forward(**changed, **options)
+            except ValueError:
+                continue
+            gradients = OPS[name].backward(rng.standard_normal(y.shape or None), cache)
+            gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+            for x, dx in zip(changed.values(), gradients, strict=True):
+                assert optree.tree_map(np.shape, dx) == optree.tree_map(np.shape, x)
+
+
+def test_nothing_is_broadcast_where_nothing_is_dropped_or_copied():
+    for forward, backward in (
+        (lambda x: ops.dropout(x, None, 0.0), ops.dropout_backward),
+        (lambda x: ops.repeat_heads(x, 1), ops.repeat_heads_backward),
+    ):
+        y, cache = forward(np.ones((2, 1, 3, 4)))
+        with pytest.raises(ValueError, match=r"dy: expected shape \(2, 1, 3, 4\), got \(2, 1, 3, 1\)"):
+            backward(y[..., :1], cache)
+
+
+WEIGHTS = {n: np.ones((6, 6)) for n in ["W_Q", "W_K", "W_V", "W_O"]}
+X = np.ones((2, 3, 6))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
@@ -520,7 +584,7 @@ def test_a_constant_row_in_layer_norm_gives_beta_and_a_finite_gradient(rng):
         (
             lambda: ops.linear(np.ones((2, 3)), np.ones((4, 5))),
             ValueError,
-            r"x: expected last axis 4 .* got shape \(2, 3\)",
+            r"W: expected shape \(3, any\), got \(4, 5\)",
         ),
         (
             lambda: ops.attention(np.ones((2, 3)), np.ones((2, 4)), np.ones((2, 3))),
@@ -568,7 +632,7 @@ def test_a_constant_row_in_layer_norm_gives_beta_and_a_finite_gradient(rng):
         (
             lambda: ops.dropout(np.ones(3), np.ones(2, bool), 0.1),
             ValueError,
-            r"keep: expected the shape of x \(3,\)",
+            r"keep: expected shape \(3,\), got \(2,\)",
         ),
         (lambda: ops.dropout(np.ones(3), np.ones(3, bool), 1.0), ValueError, "p: expected a probability"),
         (lambda: ops.feed_forward(np.ones((1, 2)), {}, "tanh"), ValueError, "activation: expected one of"),
@@ -592,6 +656,140 @@ def test_a_constant_row_in_layer_norm_gives_beta_and_a_finite_gradient(rng):
             ValueError,
             "label_smoothing: expected",
         ),
+        *(
+            (
+                lambda x=x: ops.cross_entropy(np.ones((2, 3)), np.array([0, 1]), label_smoothing=x),
+                error,
+                f"label_smoothing: expected a number.*, got {got}",
+            )
+            for x, error, got in [
+                (np.float32(1.5), ValueError, "1.5"),
+                (np.nan, ValueError, "nan"),
+                (-1, ValueError, "-1"),
+                (np.array([0.1, 0.2]), TypeError, r"shape \(2,\)"),
+                ([0.1], TypeError, r"shape \(1,\)"),
+                ("0.1", TypeError, "'0.1'"),
+                (None, TypeError, "None"),
+            ]
+        ),
+        *(
+            (
+                lambda targets=targets: ops.cross_entropy(np.ones((2, 3)), targets),
+                TypeError,
+                f"targets: expected {said}",
+            )
+            for targets, said in [
+                (np.array([0.0, 1.0]), "integers, got float64"),
+                (np.array([np.nan, np.nan]), "integers, got float64"),
+                (np.array([True, False]), "integers, got bool"),
+                ([0, 1], "an array of integers, got list"),
+            ]
+        ),
+        *(
+            (
+                lambda keep=keep: ops.dropout(np.ones(3), keep, 0.1),
+                TypeError,
+                f"keep: expected {said}",
+            )
+            for keep, said in [
+                (np.array([255, 0, 255], np.uint8), "Booleans, got uint8"),
+                (np.ones(3), "Booleans, got float64"),
+                ([True] * 3, "an array of Booleans, got list"),
+            ]
+        ),
+        (
+            lambda: ops.dropout(np.ones(3), np.ones(3, bool), np.ones(3) / 2),
+            TypeError,
+            "p: expected a number",
+        ),
+        (lambda: ops.embedding([0, 1], np.ones((7, 2))), TypeError, "tokens: expected an array of integers"),
+        (lambda: ops.embedding(np.array([0]), np.ones(7)), ValueError, r"E: expected shape \(any, any\)"),
+        (lambda: ops.tied_head(X, np.ones(6)), ValueError, r"E: expected shape \(any, 6\), got \(6,\)"),
+        (lambda: ops.linear(X, np.ones(6)), ValueError, r"W: expected shape \(6, any\), got \(6,\)"),
+        (
+            lambda: ops.linear(X, np.ones((6, 5)), np.ones(1)),
+            ValueError,
+            r"b: expected shape \(5,\), got \(1,\)",
+        ),
+        (lambda: ops.layer_norm(X, np.ones(1), np.ones(6)), ValueError, r"gamma: expected shape \(6,\)"),
+        (lambda: ops.layer_norm(X, np.ones(6), np.ones(X.shape)), ValueError, r"beta: expected shape \(6,\)"),
+        (lambda: ops.rms_norm(X, np.ones((3, 1))), ValueError, r"gamma: expected shape \(6,\), got \(3, 1\)"),
+        (
+            lambda: ops.add_positions(X, np.ones((3, 1))),
+            ValueError,
+            r"P: expected shape \(any, 6\), got \(3, 1\)",
+        ),
+        (lambda: ops.add_positions(X[0], np.ones((3, 6))), ValueError, "x: expected shape .*any, any, any"),
+        (lambda: ops.rotary(X[..., :3], np.ones((3, 1))), ValueError, "x: expected an even width"),
+        (lambda: ops.rotary_angles(3, 4, base=0), ValueError, "base: expected a positive number, got 0"),
+        (lambda: ops.sinusoidal(3, 4, base=-10.0), ValueError, "base: expected a positive number, got -10.0"),
+        (
+            lambda: ops.attention(X, X[:1], X),
+            ValueError,
+            r"k: expected a shape \(2, length, width\) .*got \(1, 3, 6\)",
+        ),
+        (
+            lambda: ops.attention(X[:1], X, X),
+            ValueError,
+            r"k: expected a shape \(1, length, width\) .*got \(2, 3, 6\)",
+        ),
+        (lambda: ops.attention(X, X, X[:, :, None]), ValueError, "v: expected a shape"),
+        (lambda: ops.attention(X, X[:, :0], X[:, :0]), ValueError, "k: expected a shape .* without 0"),
+        (lambda: ops.attention(X[0, 0], X, X), ValueError, r"q: expected a shape \(length, width\)"),
+        (lambda: ops.attention([1.0], X, X), TypeError, "q: expected an array, got list"),
+        (
+            lambda: ops.attention(X[:1], X[:1], X[:1], mask=np.ones((4, 3, 3), bool)),
+            ValueError,
+            r"mask: .* broadcasts to \(1, 3, 3\), got \(4, 3, 3\)",
+        ),
+        (
+            lambda: ops.attention(X, X, X, mask=[[True]]),
+            TypeError,
+            "mask: expected an array of Booleans, got list",
+        ),
+        (
+            lambda: ops.attention(X, X, X, scale=np.ones(6)),
+            TypeError,
+            r"scale: expected a number, got shape \(6,\)",
+        ),
+        (
+            lambda: ops.flash_attention(X, X, X, scale=np.ones((4, 1, 1, 1))),
+            TypeError,
+            "scale: expected a number",
+        ),
+        (
+            lambda: ops.cross_entropy(X, np.ones((2, 3), int), ignore_index=np.array([1, 2])),
+            TypeError,
+            r"ignore_index: expected a number, got shape \(2,\)",
+        ),
+        (
+            lambda: ops.feed_forward(X, [np.ones((6, 6))]),
+            TypeError,
+            "params: expected a dictionary, got list",
+        ),
+        (lambda: ops.split_heads(X, 0), ValueError, "H: expected an integer, 1 ≤ H, got 0"),
+        (lambda: ops.split_heads(X, -2), ValueError, "H: expected an integer, 1 ≤ H, got -2"),
+        (lambda: ops.split_heads(X, 2.0), TypeError, "H: expected an integer, 1 ≤ H, got 2.0"),
+        (lambda: ops.split_heads(X[0], 2), ValueError, r"x: expected shape .* got \(3, 6\)"),
+        (lambda: ops.merge_heads(X), ValueError, r"x: expected shape .* got \(2, 3, 6\)"),
+        (lambda: ops.repeat_heads(X[None], 0), ValueError, "G: expected an integer, 1 ≤ G, got 0"),
+        (lambda: ops.repeat_heads(X, 1), ValueError, r"x: expected shape .* got \(2, 3, 6\)"),
+        (lambda: ops.multi_head(X, X, WEIGHTS, 0), ValueError, "H: expected an integer, 1 ≤ H, got 0"),
+        (lambda: ops.multi_head(X, X[:1], WEIGHTS, 2), ValueError, "k: expected a shape"),
+        (
+            lambda: ops.gated_feed_forward(
+                X, dict(W_gate=np.ones((6, 5)), W_up=np.ones((6, 1)), W_down=np.ones((5, 6)))
+            ),
+            ValueError,
+            r"W_up: expected shape \(6, 5\), got \(6, 1\)",
+        ),
+        (lambda: ops.causal_mask(0), ValueError, "T: expected an integer, 1 ≤ T, got 0"),
+        (
+            lambda: ops.padding_mask(np.ones(3, int), 0),
+            ValueError,
+            r"tokens: expected shape \(any, any\), got \(3,\)",
+        ),
+        (lambda: ops.padding_mask([[1, 0]], 0), TypeError, "tokens: expected an array of integers, got list"),
     ],
 )
 def test_bad_input_is_named(call, error, said):

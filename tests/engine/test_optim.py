@@ -146,13 +146,23 @@ def test_in_place_nothing_changes_if_the_gradient_is_not_finite(rng):
     with pytest.raises(FloatingPointError, match="grads"):
         update.adamw_in_place(p, g, state, 0.1, max_norm=1.0)
     assert np.array_equal(p, before) and state["step"] == 0 and not state["m"].any() and not state["v"].any()
-    with pytest.raises(ValueError, match=r"g: expected a vector like p, of shape \(7,\), got \(6,\)"):
+    with pytest.raises(ValueError, match=r"g: expected shape \(7,\), got \(6,\)"):
         update.adamw_in_place(p, g[1:], state, 0.1)
-    with pytest.raises(ValueError, match=r"m: expected a vector like p, of shape \(7,\), got \(6,\)"):
+    with pytest.raises(ValueError, match=r"m: expected shape \(7,\), got \(6,\)"):
         update.adamw_in_place(p, g, state | {"m": np.zeros(6)}, 0.1)
+    with pytest.raises(ValueError, match=r"p: expected shape \(7,\), got \(7, 1\)"):
+        update.adamw_in_place(p[:, None], g, state, 0.1)
+    with pytest.raises(TypeError, match="v: expected ndarray of float64, got ndarray of float32"):
+        update.adamw_in_place(p, g, state | {"v": np.zeros(7, np.float32)}, 0.1)
+    with pytest.raises(ValueError, match="p, g, m, v: expected arrays with memory of their own"):
+        update.adamw_in_place(p, g, state | {"v": state["m"]}, 0.1)
+    fixed = p.copy()
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="p, g, m, v: expected arrays that can be written to"):
+        update.adamw_in_place(fixed, g, state, 0.1)
     with pytest.raises(ValueError, match="rate: expected a number"):
         update.adamw_in_place(p, g, state, -0.1)
-    assert np.array_equal(p, before)
+    assert np.array_equal(p, before) and state["step"] == 0
 
 
 def test_flatten_makes_views_of_one_vector(rng):
@@ -245,8 +255,21 @@ def test_clipping_refuses_what_is_not_finite(rng):
     grads["E"][0, 0] = np.nan
     with pytest.raises(FloatingPointError, match="grads"):
         optim.clip_by_global_norm(grads, 1.0)
-    with pytest.raises(ValueError, match="max_norm"):
-        optim.clip_by_global_norm(tree(rng), 0.0)
+    with pytest.raises(FloatingPointError, match="grads"):
+        optim.clip_by_global_norm(grads, math.inf)
+    for max_norm in (0.0, -1.0, math.nan, None, True, "1", np.array([1.0])):
+        with pytest.raises((TypeError, ValueError), match="max_norm"):
+            optim.clip_by_global_norm(tree(rng), max_norm)
+    for eps in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="eps"):
+            optim.clip_by_global_norm(tree(rng), 1.0, eps)
+
+
+def test_an_infinite_length_clips_nothing(rng):
+    grads = tree(rng)
+    clipped, norm = optim.clip_by_global_norm(grads, math.inf)
+    assert optree.tree_all(optree.tree_map(np.array_equal, grads, clipped))
+    assert norm == optim.clip_by_global_norm(grads, 0.1)[1]
 
 
 def test_clipping_of_zero_gradients_is_zero():
@@ -305,9 +328,74 @@ def test_cosine_with_warmup_is_its_closed_form():
         (lambda p, s: optim.cosine(11, 10, 1.0), "step"),
         (lambda p, s: optim.cosine(1, 10, 1.0, warmup=10), "warmup"),
         (lambda p, s: optim.cosine(1, 10, 1.0, floor=2.0), "floor"),
+        (lambda p, s: optim.sgd(p, p, s, math.inf), "rate"),
+        (lambda p, s: optim.sgd(p, p, s, True), "rate"),
+        (lambda p, s: optim.sgd(p, p, s, np.array([0.1])), "rate"),
+        (lambda p, s: optim.adam(p, p, s, 0.1, beta_1=math.nan), "beta_1"),
+        (lambda p, s: optim.adam(p, p, s, 0.1, beta_2="0.9"), "beta_2"),
+        (lambda p, s: optim.adam(p, p, s, 0.1, eps=math.inf), "eps"),
+        (lambda p, s: optim.adamw(p, p, s, 0.1, weight_decay=math.inf), "weight_decay"),
+        (lambda p, s: optim.adamw(p, p, s, 0.1, weight_decay=True), "weight_decay"),
+        (lambda p, s: optim.inverse_square_root(math.nan, 512, 4000), "step"),
+        (lambda p, s: optim.inverse_square_root(2.5, 512, 4000), "step"),
+        (lambda p, s: optim.inverse_square_root(True, 512, 4000), "step"),
+        (lambda p, s: optim.inverse_square_root(1, math.nan, 4000), "D"),
+        (lambda p, s: optim.inverse_square_root(1, 512, math.inf), "warmup"),
+        (lambda p, s: optim.inverse_square_root(1, 512, 1, scale=math.nan), "scale"),
+        (lambda p, s: optim.inverse_square_root(1, 512, 1, scale=math.inf), "scale"),
+        (lambda p, s: optim.cosine(2.5, 10, 1.0), "step"),
+        (lambda p, s: optim.cosine(math.nan, 10, 1.0), "step"),
+        (lambda p, s: optim.cosine(1, 10.5, 1.0), "steps"),
+        (lambda p, s: optim.cosine(1, True, 1.0), "steps"),
+        (lambda p, s: optim.cosine(1, 10, 1.0, warmup=2.5), "warmup"),
+        (lambda p, s: optim.cosine(1, 10, math.inf), "peak"),
+        (lambda p, s: optim.cosine(1, 10, math.nan), "peak"),
+        (lambda p, s: optim.cosine(1, 10, 1.0, floor=math.nan), "floor"),
     ],
 )
 def test_bad_input_is_refused_by_name(call, name, rng):
     params = tree(rng)
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises((TypeError, ValueError), match=f"^{name}"):
         call(params, optim.adam_init(params))
+
+
+NAMES = ["sgd", "momentum", "adam", "adamw"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("step", [-1, 2.0, "2", True, None, math.nan])
+def test_a_step_that_does_not_count_is_refused(name, step, rng):
+    params = tree(rng)
+    state = getattr(optim, name + "_init")(params)
+    with pytest.raises((TypeError, ValueError), match=r'state\["step"\]: expected an integer'):
+        getattr(optim, name)(params, params, state | {"step": step}, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "moment"), [("momentum", "v"), ("adam", "m"), ("adam", "v"), ("adamw", "v")]
+)
+def test_moments_that_do_not_fit_are_refused(name, moment, rng):
+    """Most of these would broadcast."""
+    params = tree(rng)
+    state = getattr(optim, name + "_init")(params)
+    own = f'state\\["{moment}"\\]'
+    for bad, message in (
+        ({**params, "E": params["E"][:1]}, rf"{own}: expected shape \(5, 3\) at .*E.*, got \(1, 3\)"),
+        ({**params, "E": params["E"][None]}, rf"{own}.*got \(1, 5, 3\)"),
+        ({**params, "E": params["E"][0, 0]}, rf"{own}.*got \(\)"),
+        ({"E": params["E"]}, rf"{own}: expected the keys"),
+        ({**params, "E": params["E"].astype(np.float32)}, rf"{own}: expected float64 .*got float32"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            getattr(optim, name)(params, params, state | {moment: bad}, 0.1)
+    del state[moment]
+    with pytest.raises(ValueError, match=f"state: expected the entry '{moment}', got .*'step'"):
+        getattr(optim, name)(params, params, state, 0.1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_of_another_precision_are_refused(name, rng):
+    """They would turn float32 parameters into float64."""
+    params, grads = tree(rng, np.float32), tree(rng)
+    with pytest.raises(TypeError, match="grads: expected float32 at .*E.*, as in params, got float64"):
+        getattr(optim, name)(params, grads, getattr(optim, name + "_init")(params), 0.1)

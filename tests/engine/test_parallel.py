@@ -155,21 +155,27 @@ def alone(monkeypatch, others):
     monkeypatch.setattr(parallel.dist, "all_reduce", others)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_one_vector_of_the_parameters_type_travels(monkeypatch, dtype):
-    params, config, batch = setting(dtype=dtype)
-    _, second = parts(params, config, batch, 2)
-    vector, _ = parallel.tree_ravel(second)
-    sent = []
+def second_process(params, config, batch, sent):
+    """What the second process adds, when it comes with this batch; the vectors are kept in `sent`."""
+    _, share = parts(params, config, batch, 2)
+    checked = np.asarray(parallel.check_sum(batch), share["loss"].dtype)
+    vector, _ = parallel.tree_ravel(share | {"checked": checked})
 
     def add(tensor):
         sent.append(tensor)
         tensor.add_(parallel.torch.from_numpy(vector))
 
-    alone(monkeypatch, add)
+    return add
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_one_vector_of_the_parameters_type_travels(monkeypatch, dtype):
+    params, config, batch = setting(dtype=dtype)
+    sent = []
+    alone(monkeypatch, second_process(params, config, batch, sent))
     loss, grads = parallel.in_parallel(model.loss_and_gradients)(params, config, batch, draws(), 0.1)
     wanted_loss, wanted = model.loss_and_gradients(params, config, batch, draws(), 0.1)
-    assert len(sent) == 1 and sent[0].shape == (2 + sum(g.size for g in optree.tree_leaves(grads)),)
+    assert len(sent) == 1 and sent[0].shape == (3 + sum(g.size for g in optree.tree_leaves(grads)),)
     assert sent[0].numpy().dtype == loss.dtype == dtype
     assert {g.dtype for g in optree.tree_leaves(grads)} == {np.dtype(dtype)}
     tolerance = SAME if dtype == np.float64 else 1e-3
@@ -181,6 +187,53 @@ def test_processes_with_different_batches_are_refused(monkeypatch):
     alone(monkeypatch, lambda tensor: None)
     with pytest.raises(RuntimeError, match="batch: expected the same in every process"):
         parallel.in_parallel(model.loss_and_gradients)(params, config, batch, draws(), 0.1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["source", "target_in", "target_out"])
+def test_processes_with_other_tokens_in_the_same_places_are_refused(monkeypatch, name, dtype):
+    """The counted targets are as many: the weights do not tell."""
+    params, config, batch = setting(dtype=dtype)
+    other = {key: array.copy() for key, array in batch.items()}
+    place = tuple(np.argwhere(batch[name] > 3)[-1])
+    other[name][place] -= 1
+    assert train.counted(other, config) == train.counted(batch, config)
+    alone(monkeypatch, second_process(params, config, other, []))
+    with pytest.raises(RuntimeError, match="batch: expected the same in every process, got other check sums"):
+        parallel.in_parallel(model.loss_and_gradients)(params, config, batch, draws(), 0.1)
+
+
+def test_a_batch_whose_arrays_have_different_numbers_of_rows_is_refused_by_every_process():
+    """Each process would see rows that fit each other."""
+    params, config, batch = setting()
+    longer = batch | {"source": np.concatenate([batch["source"], batch["source"][:1]])}
+    wrong = batch | {"source": batch["source"].copy()}
+    wrong["source"][-1, 0] = config.V  # in the rows of the last process
+    for bad in (longer, wrong):
+        for rank in range(2):
+            with pytest.raises(ValueError, match=r'batch\[".*"\]: expected'):
+                rows = parallel.rows_of(rank, 2, 5)
+                parallel.weighted_share(params, config, bad, None, 0.1, rows, model.loss_and_gradients)
+
+
+def test_dropout_drawn_for_too_many_rows_is_refused():
+    params, config, batch = setting()
+    more = lambda shape: np.ones((shape[0] + 1, *shape[1:]), bool)  # noqa: E731
+    with pytest.raises(ValueError, match=r"keep: expected the shape of x \(5, .*, got \(6, "):
+        parts(params, config, batch, 2, make_draw=lambda: more)
+
+
+@pytest.mark.parametrize("name, change", [("config", {"p": 0.3}), ("recipe", {"steps": 11})])
+def test_a_process_started_with_other_options_is_refused(monkeypatch, name, change):
+    """It would take other steps, and its parameters would leave those of the others."""
+    _, config, recipe = parallel.problem("decoder", 10, 5, 0.2)
+    own = {"config": config, "recipe": recipe}
+    monkeypatch.setattr(parallel.dist, "broadcast_object_list", lambda box: box.__setitem__(0, sent))
+    sent = ("state", config, recipe)
+    assert parallel.received(None, **own) == "state"
+    own[name] = dataclasses.replace(own[name], **change)
+    with pytest.raises(ValueError, match=f"{name}: expected that of process 0, "):
+        parallel.received(None, **own)
 
 
 def test_without_torchrun_it_says_how_to_start(capsys):

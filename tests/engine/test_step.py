@@ -1,5 +1,8 @@
 """The fast step against the readable model, which is the truth: equal losses, gradients and errors."""
 
+import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
 
@@ -144,6 +147,107 @@ def test_gradients_are_written_where_they_are_wanted():
     close(out, model.backward(dlogits, model.forward(params, config, batch)[1]), 1e-12)
 
 
+def test_an_upstream_gradient_that_is_none_of_the_logits_is_refused():
+    params, config, batch = problem("BERT", B=3)
+    logits, cache = fast_step.forward(params, config, batch)
+    for bad in (np.concatenate([logits, logits]), logits[:1], logits[0], logits[..., :1], logits.reshape(-1)):
+        with pytest.raises(ValueError, match=r"dlogits: expected shape \(3, 7, 23\), got "):
+            fast_step.backward(bad, cache)
+    kinds = [logits.astype(np.float32), logits.astype(int), torch.from_numpy(logits), logits.tolist(), None]
+    for bad in kinds:
+        with pytest.raises(TypeError, match="dlogits: expected ndarray of float64, got "):
+            fast_step.backward(bad, cache)
+    wanted = model.backward(logits, model.forward(params, config, batch)[1])
+    close(fast_step.backward(logits, cache), wanted, 1e-12)  # the cache was not used up
+
+
+def changed(tree, path, leaf):
+    """A copy of the tree with another leaf there, or without it if it is None."""
+    first, *rest = path
+    tree = list(tree) if isinstance(tree, list) else dict(tree)
+    if rest:
+        tree[first] = changed(tree[first], rest, leaf)
+    elif leaf is None:
+        del tree[first]
+    else:
+        tree[first] = leaf
+    return tree
+
+
+def test_arrays_that_cannot_receive_the_gradients_are_refused_before_anything_is_written():
+    params, config, batch = problem("BERT")
+    given = optree.tree_map(np.copy, params)
+    out = optree.tree_map(lambda leaf: np.full_like(leaf, 7), params)
+    gamma = ("encoder", 0, "feed_forward_norm", "gamma")
+    fixed, row = np.zeros(16), np.zeros(16)
+    fixed.flags.writeable = False
+    bad = [
+        ({}, ValueError, "out: expected the keys of params"),
+        (changed(out, gamma, None), ValueError, "out: expected the keys of params, .*'gamma'"),
+        (changed(out, ("extra",), row), ValueError, "out: expected the keys of params, .*extra"),
+        (
+            changed(out, gamma, row[:, None]),
+            ValueError,
+            r"out at .*'gamma'.*: expected shape \(16,\), got \(16, 1",
+        ),
+        (
+            changed(out, gamma, row.astype(np.float32)),
+            TypeError,
+            "out at .*'gamma'.*: .*float64, .* of float32",
+        ),
+        (
+            changed(out, gamma, torch.zeros(16)),
+            TypeError,
+            "out at .*'gamma'.*: expected ndarray .*got Tensor",
+        ),
+        (changed(out, gamma, 0.0), TypeError, "out at .*'gamma'.*: expected ndarray .*got float"),
+        (changed(out, gamma, fixed), ValueError, "out: expected arrays that can be written to"),
+        (
+            changed(out, gamma, out["embedding"]["E"][0]),
+            ValueError,
+            "out: expected arrays with memory of their",
+        ),
+        (
+            changed(out, gamma, params["embedding"]["E"][0]),
+            ValueError,
+            "out: expected arrays with memory of the",
+        ),
+        (params, ValueError, "out: expected arrays with memory of their own"),
+    ]
+    logits, cache = fast_step.forward(params, config, batch)
+    workspace = Workspace()
+    fast_step.loss_and_gradients(
+        params, config, batch, out=optree.tree_map(np.copy, out), workspace=workspace
+    )
+    for tree, kind, message in bad:
+        with pytest.raises(kind, match=message):
+            fast_step.loss_and_gradients(params, config, batch, out=tree, workspace=workspace)
+        with pytest.raises(kind, match=message):
+            fast_step.backward(logits, cache, tree)
+    assert optree.tree_all(optree.tree_map(np.array_equal, params, given))
+    assert optree.tree_all(optree.tree_map(lambda leaf: bool((leaf == 7).all()), out))
+    fast_step.backward(logits, cache, out)  # the cache was not used up
+
+
+def test_arrays_that_received_gradients_are_looked_at_again_beside_other_parameters():
+    """Or under other keys; and the workspace keeps none of them."""
+    params, config, batch = problem("BERT")
+    workspace, out = Workspace(), optree.tree_map(np.copy, params)
+    for _ in range(2):
+        fast_step.loss_and_gradients(params, config, batch, workspace=workspace, out=out)
+    other = optree.tree_map(np.copy, params)
+    other["embedding"]["E"] = out["embedding"]["E"]
+    with pytest.raises(ValueError, match="out: expected arrays with memory of their own"):
+        fast_step.loss_and_gradients(other, config, batch, workspace=workspace, out=out)
+    renamed = {f"{name}s" if name == "head" else name: part for name, part in out.items()}
+    with pytest.raises(ValueError, match="out: expected the keys of params, .*head"):
+        fast_step.loss_and_gradients(params, config, batch, workspace=workspace, out=renamed)
+    del out, other, renamed
+    gc.collect()
+    assert len(workspace.received) == 2 * len(optree.tree_leaves(params))
+    assert sum(known() is None for known in workspace.received) == len(optree.tree_leaves(params))
+
+
 def test_torch_keeps_its_settings_and_takes_no_part_in_differentiation():
     params, config, batch = problem("decoder, pre")
     params = optree.tree_map(lambda leaf: torch.from_numpy(leaf).requires_grad_(), params)
@@ -261,12 +365,6 @@ def test_the_number_of_workers_does_not_matter(workers, fast):
     compare(fast(params, config, batch, workspace=Workspace(workers)), wanted, 1e-12)
 
 
-@pytest.mark.parametrize("name", ["workers", "block", "queries", "at_once"])
-def test_a_workspace_needs_something_to_work_with(name):
-    with pytest.raises(ValueError, match=f"{name}: expected at least 1, got 0"):
-        Workspace(**{name: 0})
-
-
 def test_one_workspace_serves_any_kind_of_array():
     params, config, batch = problem("decoder, pre")
     single = optree.tree_map(lambda leaf: leaf.astype(np.float32), params)
@@ -276,6 +374,84 @@ def test_one_workspace_serves_any_kind_of_array():
         loss, grads = fast_step.loss_and_gradients(to(given), config, batch, workspace=Workspace())
         assert np.asarray(loss).dtype == given["embedding"]["E"].dtype and used[0] == loss
         assert optree.tree_all(optree.tree_map(np.array_equal, numpy_tree(used[1]), numpy_tree(grads)))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_workspace_in_use_is_refused_to_a_second_thread(workers):
+    """Two steps would share its memory. The first goes on, and afterwards the second may have it."""
+    waiting, go = threading.Event(), threading.Event()
+
+    class Slow(Workspace):
+        def map(self, f, jobs):
+            waiting.set()
+            assert go.wait(30)
+            return super().map(f, jobs)
+
+    params, config, batch = problem("Vaswani")
+    workspace, wanted = Slow(workers), model.loss_and_gradients(params, config, batch)
+    logits, cache = fast_step.forward(params, config, batch)
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(fast_step.loss_and_gradients, params, config, batch, workspace=workspace)
+        assert waiting.wait(30)
+        try:
+            for step in (fast_step.loss_and_gradients, fast_step.forward):
+                with pytest.raises(RuntimeError, match="workspace: expected one step at a time, got another"):
+                    step(params, config, batch, workspace=workspace)
+            with pytest.raises(RuntimeError, match="workspace: expected one step at a time, got another"):
+                fast_step.backward(logits, cache | {"workspace": workspace})
+        finally:
+            go.set()
+        compare(first.result(timeout=30), wanted, 1e-12)
+    compare(fast_step.loss_and_gradients(params, config, batch, workspace=workspace), wanted, 1e-12)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_forward_in_one_thread_and_its_backward_in_another(library):
+    params, config, batch = problem("encoder-decoder, pre")
+    to = LIBRARIES[library]
+    logits, cache = model.forward(params, config, batch)
+    dlogits = np.random.default_rng(2).normal(size=logits.shape)
+    wanted = model.backward(dlogits, cache)
+    with ThreadPoolExecutor(1) as thread:
+        _, cache = thread.submit(fast_step.forward, to(params), config, batch).result(timeout=30)
+    close(numpy_tree(fast_step.backward(to({"dlogits": dlogits})["dlogits"], cache)), wanted, 1e-12)
+
+
+def test_a_backward_after_another_forward_is_refused():
+    params, config, batch = problem("GPT-2")
+    workspace = Workspace()
+    logits, first = fast_step.forward(params, config, batch, workspace=workspace)
+    again, second = fast_step.forward(params, config, batch, workspace=workspace)
+    with pytest.raises(RuntimeError, match="cache: expected that of the workspace's last step"):
+        fast_step.backward(logits, first)
+    wanted = model.backward(logits, model.forward(params, config, batch)[1])
+    close(fast_step.backward(again, second), wanted, 1e-12)  # the refusal took nothing away from it
+
+
+def test_one_workspace_serves_one_model_after_another(fast):
+    """In both precisions, batches of one sequence among them, with more workers than sequences."""
+    workspace, sizes = Workspace(3), [dict(B=1, T=5, S=9), BATCH, dict(B=2, T=9, S=5)]
+    for number, (size, name) in enumerate(
+        product(sizes, ["LLaMA", "Vaswani", "BERT", "one table, another head"])
+    ):
+        params, config, batch = problem(name, seed=number, **size | {"blind": False})
+        wanted = model.loss_and_gradients(params, config, batch)
+        compare(fast(params, config, batch, workspace=workspace), wanted, 1e-12)
+        single = optree.tree_map(lambda leaf: leaf.astype(np.float32), params)
+        loss, grads = fast(single, config, batch, workspace=workspace)
+        alone = fast(single, config, batch, workspace=Workspace(3))
+        assert loss == alone[0] and optree.tree_all(optree.tree_map(np.array_equal, grads, alone[1]))
+
+
+@pytest.mark.parametrize("step", [fast_step.forward, fast_step.loss_and_gradients])
+def test_after_an_error_inside_of_a_step_the_workspace_serves_the_next(step, monkeypatch):
+    params, config, batch = problem("decoder, pre")
+    workspace, wanted = Workspace(), model.loss_and_gradients(params, config, batch)
+    with monkeypatch.context() as patched, pytest.raises(FloatingPointError):
+        patched.setattr(fast_step, "head", lambda *args: 1 / np.float64(0))
+        with np.errstate(divide="raise"):
+            step(params, config, batch, workspace=workspace)
+    compare(fast_step.loss_and_gradients(params, config, batch, workspace=workspace), wanted, 1e-12)
 
 
 @pytest.mark.parametrize("name", ["Vaswani", "GPT-2", "BERT"])
@@ -559,7 +735,15 @@ def test_bad_input_is_refused_as_the_model_refuses_it():
         ({"tokens": tokens, "target_out": targets + config.V}, {}),
         ({"tokens": tokens, "target_out": 0 * targets + config.pad}, {}),
         (batch, {"label_smoothing": 1.5}),
+        (batch, {"label_smoothing": np.float32(1.5)}),
+        (batch, {"label_smoothing": np.ones(2)}),
         (batch, {"draw_keep": lambda shape: np.ones(shape[1:], bool)}),
+        (batch, {"draw_keep": lambda shape: 255 * np.ones(shape, np.uint8)}),
+        (batch, {"draw_keep": lambda shape: np.ones(shape)}),
+        (batch, {"draw_keep": lambda shape: [True]}),
+        (batch | {"segment": tokens}, {}),
+        (batch | {"tokens": tokens.tolist()}, {}),
+        (batch | {"target_out": targets / 1}, {}),
     ]
     config = replace(config, p=0.1)
     for bad, options in cases:

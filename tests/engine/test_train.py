@@ -1,8 +1,13 @@
 """The training loop: equal to torch's beside it, resumed without a trace, refused when it does not fit."""
 
+import copy
 import dataclasses
 import functools
 import json
+import math
+import os
+import subprocess
+import sys
 import zipfile
 
 import numpy as np
@@ -103,6 +108,58 @@ def test_gradients_from_elsewhere_are_used_by_both_engines():
     undoubled = run(state, CONFIG, recipe, until=5)  # Adam all but divides the factor out of the losses
     m, halved = (run.moments["m"]["encoder"][0]["feed_forward"]["W_1"] for run in (one, undoubled))
     assert 1.9 < np.linalg.norm(m) / np.linalg.norm(halved) < 2.1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_without_a_length_no_gradient_is_clipped(engine):
+    losses = {}
+    for max_norm in (None, 1e9, 1e-3):
+        recipe = dataclasses.replace(RECIPE, max_norm=max_norm)
+        state = train.start(CONFIG, seed=1, dtype=np.float64)
+        losses[max_norm] = run(state, CONFIG, recipe, until=5, engine=engine).losses
+    assert losses[None] == losses[1e9] != losses[1e-3]
+
+
+@pytest.mark.parametrize("max_norm", [None, 0.5])
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_gradient_that_is_not_finite_stops_the_training(engine, max_norm, wrong):
+    def spoiled(*args, **options):
+        loss, grads = model.loss_and_gradients(*args, **options)
+        grads["encoder"][1]["feed_forward"]["b_1"][3] = wrong
+        return loss, grads
+
+    engine, recipe = (
+        functools.partial(engine, gradients=spoiled),
+        dataclasses.replace(RECIPE, max_norm=max_norm),
+    )
+    with pytest.raises(FloatingPointError, match="grads"):
+        run(train.start(CONFIG, 0), CONFIG, recipe, until=1, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_gradients_from_elsewhere_that_do_not_fit_are_refused(engine):
+    """Both of these could be written into arrays of the right shape and type."""
+    for change, message in (
+        (lambda g: g[:1], r"grads: expected shape .*, got \(1"),
+        (lambda g: g.astype(np.float64), "grads: expected float32 .*, got float64"),
+    ):
+
+        def changed(*args, change=change, **options):
+            loss, grads = model.loss_and_gradients(*args, **options)
+            return loss, optree.tree_map(change, grads)
+
+        with pytest.raises((TypeError, ValueError), match=message):
+            run(train.start(CONFIG, 0), until=1, engine=functools.partial(engine, gradients=changed))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_moments_that_do_not_fit_are_refused(engine):
+    """A transposed one has as many numbers."""
+    state = train.start(CONFIG, 0)
+    state.moments["v"]["embedding"]["E"] = state.moments["v"]["embedding"]["E"].T
+    with pytest.raises(ValueError, match=r'state\["v"\]: expected shape \(11, 8\) at .*, got \(8, 11\)'):
+        run(state, until=1, engine=engine)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -236,9 +293,10 @@ def test_a_checkpoint_holds_no_pickles(saved):
 
 
 def test_a_generator_that_cannot_be_saved_is_refused(tmp_path):
-    state = dataclasses.replace(train.start(CONFIG, 0), rng=np.random.Generator(np.random.MT19937(0)))
-    with pytest.raises(TypeError, match="rng"):
-        train.save(tmp_path / "c.npz", state, CONFIG, RECIPE)
+    for rng in (np.random.Generator(np.random.MT19937(0)), np.random.RandomState(0)):
+        state = dataclasses.replace(train.start(CONFIG, 0), rng=rng)
+        with pytest.raises(TypeError, match="rng"):
+            train.save(tmp_path / "c.npz", state, CONFIG, RECIPE)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -267,15 +325,319 @@ def test_label_smoothing_reaches_the_loss():
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"schedule": "linear"}, {"steps": 0}, {"batch_size": 0}, {"warmup": 0}, {"label_smoothing": 1.0}],
+    ("name", "values"),
+    {
+        "schedule": ["linear", None, ["cosine"]],
+        "steps": [0, -1, 2.5, 60.0, math.nan, True, "60", None],
+        "batch_size": [0, 6.0, math.inf, True, None],
+        "warmup": [0, -1, 2.5, True, 60, 61, None],  # a cosine of 60 updates needs one to fall
+        "peak": [0.0, -1e-3, math.nan, math.inf, True, "1e-3", None, np.array([1e-3])],
+        "label_smoothing": [1.0, -0.1, math.nan, True, "0.1", None],
+        "max_norm": [0.0, -1.0, math.nan, math.inf, True, "1"],
+        "beta_1": [1.0, -0.1, math.nan, False, None],
+        "beta_2": [1.0, 1.5, -0.1, math.nan, True, None],
+        "eps": [0.0, -1e-9, math.nan, math.inf, True, None],
+        "weight_decay": [-0.1, math.nan, math.inf, False, None],
+    }.items(),
 )
-def test_bad_recipes_are_refused_by_name(change):
-    with pytest.raises(ValueError, match=next(iter(change))):
-        dataclasses.replace(RECIPE, **change)
+def test_bad_recipes_are_refused_by_name(name, values):
+    for value in values:
+        with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
+            dataclasses.replace(RECIPE, **{name: value})
+
+
+def test_a_recipe_may_hold_what_its_docstring_allows():
+    for change in (
+        {"max_norm": None},
+        {"beta_1": 0, "beta_2": 0.0, "label_smoothing": 0, "weight_decay": 0},
+        {"warmup": 59},
+        {"warmup": 60, "schedule": "inverse_square_root"},
+        {"steps": np.int64(60), "peak": np.float32(5e-3)},
+    ):
+        recipe = dataclasses.replace(RECIPE, **change)
+        rates = [recipe.rate(step) for step in range(1, 61)]
+        assert max(rates) == pytest.approx(recipe.peak) and np.argmax(rates) == recipe.warmup - 1
+        for step in (0, 61, 2.5, True):
+            with pytest.raises((TypeError, ValueError), match="step"):
+                recipe.rate(step)
 
 
 def test_a_goal_behind_or_beyond_is_refused():
-    for until in (-1, RECIPE.steps + 1):
-        with pytest.raises(ValueError, match="until"):
+    for until in (-1, RECIPE.steps + 1, 2.5, True, math.nan):
+        with pytest.raises((TypeError, ValueError), match="until"):
             run(train.start(CONFIG, 0), until=until)
+
+
+def test_what_could_not_be_saved_is_refused_before_the_first_update(tmp_path):
+    def never(rng, size):
+        raise AssertionError("an update began")
+
+    state, path = train.start(CONFIG, 0), tmp_path / "c.npz"
+    other = dataclasses.replace(state, rng=np.random.Generator(np.random.MT19937(0)))
+    for state_, changes, error, message in (
+        (state, {"checkpoint": tmp_path / "nowhere" / "c.npz"}, FileNotFoundError, "nowhere"),
+        (state, {"checkpoint": tmp_path}, IsADirectoryError, "folder"),
+        (state, {"checkpoint": path, "every": 0}, ValueError, "every.*0"),
+        (state, {"checkpoint": path, "every": -2}, ValueError, "every.*-2"),
+        (state, {"checkpoint": path, "every": 2.5}, TypeError, r"every.*2\.5"),
+        (state, {"checkpoint": path, "every": True}, TypeError, "every.*True"),
+        (state, {"every": 2}, ValueError, "checkpoint.*every 2 updates.*None"),
+        (other, {"checkpoint": path}, TypeError, "rng"),
+    ):
+        with pytest.raises(error, match=message):
+            train.run(state_, never, CONFIG, RECIPE, progress=False, **changes)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parameters_are_of_a_floating_type():
+    for dtype in (int, bool, complex, object):
+        with pytest.raises(TypeError, match="dtype"):
+            train.start(CONFIG, 0, dtype)
+
+
+# Damage
+
+
+TINY = Config(
+    kind="decoder",
+    V=2,
+    D=2,
+    H=1,
+    F=1,
+    N=1,
+    normalization="rms_norm",
+    attention_biases=False,
+    feed_forward_biases=False,
+)
+SHORT = train.Recipe(steps=4, batch_size=1, peak=1e-3, warmup=1)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """A trained state of the smallest model."""
+
+    def draw(rng, size):
+        words = rng.integers(0, 2, size=(size, 3))
+        return {"tokens": words[:, :-1], "target_out": words[:, 1:]}
+
+    return train.run(train.start(TINY, 0), draw, TINY, SHORT, until=2, progress=False)
+
+
+@pytest.fixture
+def small(tmp_path, tiny):
+    path = tmp_path / "small.npz"
+    train.save(path, tiny, TINY, SHORT)
+    return path
+
+
+def survives(path, state):
+    """Whether the file is read, and then as this state; anything but a `CheckpointError` is raised."""
+    try:
+        loaded = train.load(path, TINY, SHORT)
+    except train.CheckpointError as error:
+        assert str(path) in str(error)
+        return False
+    assert same(loaded, state)
+    return True
+
+
+def test_no_flipped_bit_changes_what_is_loaded(small, tiny):
+    """Each bit of an array and of all around it, of its entry in the directory and of the end; others here
+    and there. What is read in spite of it, as with another date, is equal."""
+    whole = small.read_bytes()
+    with zipfile.ZipFile(small) as file:
+        begin, end = (file.infolist()[n].header_offset for n in (1, 2))
+        directory = file.start_dir
+    entry = whole.index(b"PK\1\2", directory + 1)
+    last = whole.index(b"PK\5\6")
+    spans = ((begin, end), (entry, whole.index(b"PK\1\2", entry + 1)), (last, len(whole)))
+    bits = {bit for first, beyond in spans for bit in range(8 * first, 8 * beyond)}
+    bits |= set(range(0, 8 * len(whole), 389))
+    loaded = 0
+    for bit in bits:
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        small.write_bytes(damaged)
+        loaded += survives(small, tiny)
+    assert 0 < loaded < len(bits) / 2
+
+
+def test_no_truncated_file_is_loaded(small, tiny):
+    whole = small.read_bytes()
+    for length in (*range(0, len(whole), 17), len(whole) - 1):
+        small.write_bytes(whole[:length])
+        assert not survives(small, tiny)
+    small.write_bytes(whole)
+    assert survives(small, tiny)
+
+
+def places(values, place=()):
+    """The places of all values in nested dictionaries."""
+    for key, value in values.items():
+        yield (*place, key)
+        if isinstance(value, dict):
+            yield from places(value, (*place, key))
+
+
+def edited(about, place, *value):
+    """The dictionary with another value at this place, or with none."""
+    about = copy.deepcopy(about)
+    inner = functools.reduce(lambda values, key: values[key], place[:-1], about)
+    del inner[place[-1]]
+    inner |= {place[-1]: value[0]} if value else {}
+    return about
+
+
+def test_edited_metadata_are_refused_or_loaded_as_they_say(small, tiny):
+    """Each value is left out, and replaced by others. Any count of tokens and any state of the generator may
+    be true; everything else is another training."""
+    with np.load(small) as file:
+        arrays = dict(file)
+    written = json.loads(str(arrays["about"]))
+    free = set()
+    for place in places(written):
+        wrong = [(), *((value,) for value in (None, "2", -1, 1, 1.5, 10**40, True, [], {}))]
+        for about in (edited(written, place, *value) for value in wrong):
+            arrays["about"] = np.array(json.dumps(about))
+            np.savez(small, **arrays)
+            if place[0] in ("tokens", "rng"):
+                try:
+                    loaded = train.load(small, TINY, SHORT)
+                except train.CheckpointError:
+                    continue
+                assert loaded.tokens == about["tokens"] and loaded.rng.bit_generator.state == about["rng"]
+                assert not isinstance(loaded.tokens, bool | float) and loaded.tokens >= 0
+                free.add(place)
+            elif survives(small, tiny):  # the value that was there, or its default
+                assert place[0] in ("config", "recipe", "format") and len(place) <= 2
+    assert ("tokens",) in free and ("rng",) not in free
+
+
+@pytest.mark.parametrize("about", ["null", "[]", "5", '"x"', "{}", "[" * 10**5, "nonsense", ""])
+def test_metadata_of_another_kind_are_refused(small, tiny, about):
+    rewrite(small, lambda arrays: arrays.update(about=np.array(about)))
+    assert not survives(small, tiny)
+
+
+E = "params/embedding/E"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays: arrays.update(losses=arrays["losses"][:1]), r"losses of shape \(2,\), got \(1,\)"),
+        (lambda arrays: arrays.update(losses=np.zeros(3)), r"losses of shape \(2,\), got \(3,\)"),
+        (lambda arrays: arrays.update(losses=np.zeros((2, 1))), "losses"),
+        (lambda arrays: arrays.update(losses=np.zeros(2, int)), "losses: expected float64, got int64"),
+        (lambda arrays: arrays.update(losses=np.array([0.5, np.nan])), "losses: expected finite.*nan"),
+        (lambda arrays: arrays.update({E: np.full((2, 2), np.nan, np.float32)}), "E: expected finite.*nan"),
+        (lambda arrays: arrays.update({E: np.full((2, 2), -np.inf, np.float32)}), "E: expected finite.*-inf"),
+        (lambda arrays: arrays.update({E: np.zeros((2, 2))}), "one floating type, got .*float32.*float64"),
+        (lambda arrays: arrays.update(more=np.zeros(2, np.float32)), "more of shape nothing, got"),
+        (about(step=99), "step: expected an integer, 0 ≤ step ≤ 4, got 99"),
+        (about(step=3), r"losses of shape \(3,\), got \(2,\)"),
+        (about(step=-1), "step.*-1"),
+        (about(step="2"), "step.*'2'"),
+        (about(tokens=-1), "tokens.*-1"),
+        (about(rng=np.random.MT19937(0).state | {"state": 0}), "rng.*MT19937"),
+    ],
+)
+def test_contents_that_do_not_fit_are_refused_by_name(small, change, message):
+    rewrite(small, change)
+    with pytest.raises(train.CheckpointError, match=message):
+        train.load(small, TINY, SHORT)
+
+
+def test_a_file_that_is_no_array_is_refused(small, tiny):
+    with zipfile.ZipFile(small, "a") as file:
+        file.writestr("note", "not an array")
+    assert not survives(small, tiny)
+
+
+def test_a_state_that_would_be_refused_is_not_saved(small, tiny):
+    before = small.read_bytes()
+    spoiled = copy.deepcopy(tiny)
+    spoiled.params["embedding"]["E"][0, 0] = np.nan
+    for state, config, recipe, message in (
+        (spoiled, TINY, SHORT, "params/embedding/E: expected finite"),
+        (dataclasses.replace(tiny, losses=tiny.losses[1:]), TINY, SHORT, "losses"),
+        (dataclasses.replace(tiny, tokens=-1), TINY, SHORT, "tokens"),
+        (dataclasses.replace(tiny, moments=tiny.moments | {"step": 1}), TINY, SHORT, "losses"),
+        (tiny, dataclasses.replace(TINY, V=3), SHORT, r"embedding/E of shape \(3, 2\), got \(2, 2\)"),
+        (tiny, dataclasses.replace(TINY, tied=False), SHORT, "W_out of shape .*, got nothing"),
+        (tiny, TINY, dataclasses.replace(SHORT, steps=1, schedule="inverse_square_root"), "step"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            train.save(small, state, config, recipe)
+    assert small.read_bytes() == before and list(small.parent.iterdir()) == [small]
+
+
+def test_settings_may_be_numbers_of_numpy(small, tiny):
+    config = dataclasses.replace(TINY, V=np.int64(2), eps=np.float64(1e-5), D=np.int32(2))
+    recipe = dataclasses.replace(SHORT, steps=np.int64(4), peak=np.float32(0.5), batch_size=np.uint8(1))
+    train.save(small, tiny, config, recipe)
+    assert same(train.load(small, config, recipe), tiny)
+    assert same(train.load(small, TINY, dataclasses.replace(SHORT, peak=0.5)), tiny)
+
+
+def test_who_may_read_a_checkpoint_is_left_to_the_umask(small):
+    mask = os.umask(0o022)
+    os.umask(mask)
+    assert small.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+SAVING = """
+import sys
+import numpy as np
+sys.path.append(sys.argv[2])
+import test_train as tests
+
+savez = np.savez
+def slowly(file, **arrays):
+    file.write(b"half of it")
+    file.flush()
+    print("writing", flush=True)
+    sys.stdin.readline()
+    file.seek(0)
+    savez(file, **arrays)
+np.savez = slowly
+tests.train.save(sys.argv[1], tests.train.start(tests.TINY, 7), tests.TINY, tests.SHORT)
+"""
+
+
+def test_what_a_killed_save_left_is_removed_and_what_another_is_writing_is_not(small, tiny):
+    folder, names = small.parent, ["small.npz", "small.npz.mine.part", "other.npz.0123abcd.part"]
+    for name in names[1:]:
+        (folder / name).touch()
+    command = [sys.executable, "-c", SAVING, str(small), os.path.dirname(__file__)]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, **pipes) as killed, subprocess.Popen(command, **pipes) as slow:
+        try:
+            assert [process.stdout.readline() for process in (killed, slow)] == ["writing\n"] * 2
+            train.save(small, tiny, TINY, SHORT)  # both are at work
+            assert len(list(folder.iterdir())) == 3 + 2
+            killed.kill()
+            killed.wait()
+            train.save(small, tiny, TINY, SHORT)
+            assert len(list(folder.iterdir())) == 3 + 1 and survives(small, tiny)
+            slow.communicate("go on\n", timeout=60)
+            assert slow.returncode == 0
+        finally:
+            killed.kill()
+            slow.kill()
+    assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+    assert same(train.load(small, TINY, SHORT), train.start(TINY, 7))
+
+
+def test_a_file_that_was_removed_before_it_was_locked_is_begun_again(small, tiny, monkeypatch):
+    removed, flock = [], train.fcntl.flock
+
+    def late(file, operation):
+        if not removed:
+            removed.append(file.name)
+            os.remove(file.name)
+        flock(file, operation)
+
+    monkeypatch.setattr(train.fcntl, "flock", late)
+    train.save(small, tiny, TINY, SHORT)
+    assert len(removed) == 1 and survives(small, tiny) and list(small.parent.iterdir()) == [small]

@@ -1,12 +1,18 @@
 """Which equation of the book is checked, by what, and where: the source of the equation index.
 
 A displayed equation carries a label, ``$$ ... $$ (eq-softmax-jacobian)``. A code cell that carries the tag
-``verifies:eq-softmax-jacobian`` executes a check of exactly that equation. An equation that only gives a
-name to something needs no check: its Markdown cell carries the tag ``definition:eq-softmax-jacobian``.
+``verifies:eq-softmax-jacobian:general`` executes a check of exactly that equation, of that kind (`KINDS`). An
+equation that only gives a name to something needs no check: its Markdown cell carries the tag
+``definition:eq-softmax-jacobian``.
+
+Where a formula states several things, the Markdown cell that displays it names them in order,
+``parts:eq-attention-backward:dQ:dK``, and each check says which it establishes,
+``verifies:eq-attention-backward:general:dQ``. The equation is as strong as its weakest part.
 
 `equations` reads the labelled equations of a notebook with their evidence; `problems` lists what breaks the
-rule; `index` writes the page. What counts as a check is decided from the syntax tree of the cell, never from
-its text: see `evidence`.
+rule; `index` writes the page. The kind is stated, and checked as far as a machine can: the cell calls the
+checker of that kind, on something that has to do with the left side (`letters`). What counts as a check is
+decided from the syntax tree of the cell, never from its text: see `evidence`.
 """
 
 import ast
@@ -23,15 +29,23 @@ from mdit_py_plugins.colon_fence import colon_fence_plugin
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
+from .letters import definitions, left_sides, mentions, plain
+
 LABEL = re.compile(r"eq(-[a-z0-9]+)+")
 
 # The kinds of evidence, strongest first, as the index names them.
-EVIDENCE = {
+KINDS = {
     "general": "proved for every size",
     "shipped": "proved on the shipped lines",
-    "exact": "exact at a fixed size",
-    "asserted": "asserted at a fixed size",
+    "exact": "exact in SymPy",
+    "asserted": "asserted on numbers",
     "definition": "definition",
+}
+CHECKER = {
+    "general": "sums.prove_equal",
+    "shipped": "check.prove",
+    "exact": "an assertion about SymPy expressions",
+    "asserted": "a check that can fail",
 }
 
 # A call is a check if its name leads to one of these, or to an assert_* of a testing module. All raise.
@@ -51,12 +65,28 @@ NOT_RUN = {"skip-execution", "nbval-skip", "raises-exception"}
 
 @dataclass(frozen=True)
 class Equation:
-    """One labelled equation: its TeX, the index of its cell, and its kinds of evidence, strongest first."""
+    """One labelled equation: its TeX, the index of its cell, and the evidence for each of its parts.
+
+    parts: the stated kinds, strongest first, by the name of the part; an equation of one part calls it "".
+    """
 
     label: str
     formula: str
     cell: int
-    evidence: tuple[str, ...]
+    parts: dict[str, tuple[str, ...]]
+
+    @property
+    def evidence(self):
+        """Pairs (kinds, the parts that have these kinds), the weakest first."""
+        groups, order = {}, (*KINDS, None)
+        for part, kinds in self.parts.items():
+            groups.setdefault(kinds, []).append(part)
+        return sorted(groups.items(), key=lambda group: (-order.index((*group[0], None)[0]), len(group[0])))
+
+    @property
+    def strength(self):
+        """The strongest kind that all parts have; None if a part has no evidence."""
+        return (*self.evidence[0][0], None)[0]
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -182,7 +212,7 @@ def _expressions(statement):
 
 
 def _checks(statements, names):
-    """Yield the kind of each check that certainly runs, and certainly is heard when it fails."""
+    """Yield (kind, node) of each check that certainly runs, and certainly is heard when it fails."""
     for statement in statements:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue  # a body that nobody need call
@@ -199,7 +229,7 @@ def _checks(statements, names):
                 for item in statement.items
             ]
             if "pytest.raises" in called:
-                yield "asserted"  # a refutation
+                yield "asserted", statement  # a refutation
             elif not set(called) & set(SWALLOWS):
                 yield from _checks(statement.body, names)
         elif isinstance(statement, ast.Try):
@@ -215,9 +245,9 @@ def _called(node, names):
         if isinstance(call, ast.Call) and not _compares_with_itself(call):
             name = origin(call.func, names) or ""
             if name in CHECKERS:
-                yield CHECKERS[name]
+                yield CHECKERS[name], call
             elif TESTING.fullmatch(name):
-                yield "asserted"
+                yield "asserted", call
 
 
 def _asserted(test, names):
@@ -227,11 +257,11 @@ def _asserted(test, names):
         origin(node, names) or "" for node in ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))
     }
     if any(name == "handgrad.sums.equal" for name in asked):
-        yield "general"
+        yield "general", test
     elif any(name.startswith("sympy.") or name == "handgrad.check.is_zero" for name in asked):
-        yield "exact"
+        yield "exact", test
     else:
-        yield "asserted"
+        yield "asserted", test
     yield from _called(test, names)
 
 
@@ -243,8 +273,11 @@ def evidence(source, names=()):
     function, under ``if False``, or in a ``try`` that catches its failure.
     """
     tree = parse(source)
-    kinds = set(_checks(tree.body, imported(tree, names)))
-    return tuple(kind for kind in EVIDENCE if kind in kinds)
+    return _strongest_first({kind for kind, _ in _checks(tree.body, imported(tree, names))})
+
+
+def _strongest_first(kinds):
+    return tuple(kind for kind in KINDS if kind in kinds)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -255,77 +288,165 @@ def _tags(cell, prefix):
     return [tag.removeprefix(prefix) for tag in cell.metadata.get("tags", []) if tag.startswith(prefix)]
 
 
-def _verified(notebook):
-    """Yield (cell index, code cell, labels it verifies, evidence it holds)."""
-    names = {}
-    for place, cell in enumerate(notebook.cells):
+@dataclass(frozen=True)
+class Claim:
+    """A tag ``verifies:label:kind:part:part`` with the cell that bears it and what the cell really holds."""
+
+    tag: str
+    cell: nbformat.NotebookNode
+    held: dict[str, set[str]]  # what its checks of each kind have to do with, from `mentions`
+
+    @property
+    def label(self):
+        return self.tag.split(":")[0]
+
+    @property
+    def kind(self):
+        return (*self.tag.split(":"), "")[1]
+
+    @property
+    def parts(self):
+        return self.tag.split(":")[2:] or [""]
+
+    @property
+    def mentioned(self):
+        """What the checks that are strong enough have to do with; None if there is none."""
+        if self.kind == "asserted":
+            return set().union(*self.held.values()) if self.held else None
+        return self.held.get(self.kind)
+
+
+def _claims(notebook):
+    """The claims of the code cells of a notebook, in order."""
+    names, known, claims = {}, {}, []
+    for cell in notebook.cells:
         if cell.cell_type == "code":
-            labels = _tags(cell, "verifies:")
-            yield place, cell, labels, evidence(cell.source, names) if labels else ()
-            names = imported(parse(cell.source), names)
+            tree = parse(cell.source)
+            now, known, held = imported(tree, names), definitions(tree, known), {}
+            tags = _tags(cell, "verifies:")
+            for kind, check in _checks(tree.body, now) if tags else ():
+                held.setdefault(kind, set()).update(mentions(check, known))
+            claims += [Claim(tag, cell, held) for tag in tags]
+            names = now
+    return claims
 
 
 def equations(notebook):
     """The labelled equations of a notebook (from ``nbformat.read``), in order, each an `Equation`."""
-    found = {}  # label: kinds of evidence
-    for _, _, labels, kinds in _verified(notebook):
-        for label in labels:
-            found.setdefault(label, set()).update(kinds)
+    claims = _claims(notebook)
     result = []
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
-            defined = _tags(cell, "definition:")
+            named, defined = _parts(cell), _tags(cell, "definition:")
             for label, formula in displayed(cell.source):
                 if label:
-                    kinds = found.get(label, set()) | ({"definition"} if label in defined else set())
-                    result.append(Equation(label, formula, place, tuple(k for k in EVIDENCE if k in kinds)))
+                    stated = {part: set() for part in named.get(label, [""])}
+                    for claim in claims:
+                        for part in claim.parts if claim.label == label else ():
+                            stated.setdefault(part, set()).add(claim.kind)
+                    if label in defined:
+                        stated.setdefault("", set()).add("definition")
+                    parts = {part: _strongest_first(kinds) for part, kinds in stated.items()}
+                    result.append(Equation(label, formula, place, parts))
     return result
+
+
+def _parts(cell):
+    """The parts that the tags ``parts:label:part:part`` of a Markdown cell name: {label: [part]}."""
+    split = (tag.partition(":") for tag in _tags(cell, "parts:"))
+    return {label: parts.split(":") for label, _, parts in split}
 
 
 def problems(notebook):
     """What breaks the rule in a notebook, as sentences; [] if every displayed equation is accounted for."""
-    wrong = []
-    labelled = Counter()
-    defined = []
+    wrong, shown, named, defined = [], [], {}, []
     for cell in notebook.cells:
-        if cell.cell_type != "markdown":
-            continue
-        here = displayed(cell.source)
-        labelled.update(label for label, _ in here if label)
-        wrong += [
-            f"displayed equation without a label (a blank line before $$?): {tex}"
-            for label, tex in here
-            if not label
-        ]
-        for label in _tags(cell, "definition:"):
-            defined.append(label)
-            if label not in [other for other, _ in here]:
-                wrong.append(f"{label}: the cell tagged definition:{label} does not display it")
-    verified = []
-    for _, cell, labels, kinds in _verified(notebook):
-        verified += labels
-        tags = set(cell.metadata.get("tags", []))
-        for label in labels:
-            if label not in labelled:
-                wrong.append(f"{label}: tagged verifies:{label}, but no equation has this label")
-            if not kinds:
-                wrong.append(
-                    f"{label}: its verifying cell holds no check that can fail: {cell.source[:60]!r}"
-                )
-            if tags & NOT_RUN:
-                wrong.append(
-                    f"{label}: its verifying cell is tagged {sorted(tags & NOT_RUN)}, so it need not pass"
-                )
-    for label, times in labelled.items():
+        if cell.cell_type == "markdown":
+            here = displayed(cell.source)
+            shown += here
+            named |= _parts(cell)
+            defined += _tags(cell, "definition:")
+            labels = [label for label, _ in here]
+            for prefix, tagged in (("definition", _tags(cell, "definition:")), ("parts", _parts(cell))):
+                wrong += [
+                    f"{label}: the cell tagged {prefix}:{label} does not display it"
+                    for label in tagged
+                    if label not in labels
+                ]
+    wrong += [
+        f"displayed equation without a label (a blank line before $$?): {tex}"
+        for label, tex in shown
+        if not label
+    ]
+    formulas = {label: tex for label, tex in shown if label}
+    claims = _claims(notebook)
+    for claim in claims:
+        wrong += [f"{claim.label}: {words}" for words in _wrong_claim(claim, formulas, named)]
+    for label, times in Counter(label for label, _ in shown if label).items():
+        mine = [claim for claim in claims if claim.label == label]
+        wrong += [f"{label}: {words}" for words in _wrong_equation(formulas[label], mine, named.get(label))]
         if not LABEL.fullmatch(label):
             wrong.append(f"{label}: a label reads eq-words-with-hyphens")
         if times > 1:
             wrong.append(f"{label}: {times} equations have this label")
-        if label not in verified and label not in defined:
+        if not mine and label not in defined:
             wrong.append(f"{label}: no cell verifies it, and it is not tagged as a definition")
-        if label in verified and label in defined:
+        if mine and label in defined:
             wrong.append(f"{label}: tagged both as verified and as a definition")
     return wrong
+
+
+def _wrong_equation(formula, claims, named):
+    """What is wrong with the parts that an equation names, given the claims about it."""
+    stated = len(left_sides(formula))
+    if claims and stated > 1 and not named:
+        yield f"its formula has {stated} left sides; name them, with the tag parts:LABEL:NAME:NAME"
+    if named and len(named) < stated:
+        yield f"names {len(named)} parts, but its formula has {stated} left sides"
+    verified = {part for claim in claims for part in claim.parts}
+    yield from (f"no cell verifies its part {part}" for part in named or () if part not in verified)
+
+
+def _wrong_claim(claim, formulas, named):
+    """What is wrong with one tag of a verifying cell."""
+    tag, tags = f"verifies:{claim.tag}", set(claim.cell.metadata.get("tags", []))
+    if claim.label not in formulas:
+        yield f"tagged {tag}, but no equation has this label"
+        return
+    if not claim.held:
+        yield f"its verifying cell holds no check that can fail: {claim.cell.source[:60]!r}"
+    if tags & NOT_RUN:
+        yield f"its verifying cell is tagged {sorted(tags & NOT_RUN)}, so it need not pass"
+    if claim.kind not in CHECKER:
+        yield f"tagged {tag}: expected one of {', '.join(CHECKER)} after the label, got {claim.kind!r}"
+        return
+    if claim.held and claim.mentioned is None:
+        yield f"tagged {tag}, but the cell does not call {CHECKER[claim.kind]}"
+    parts = named.get(claim.label, [""])
+    sides = left_sides(formulas[claim.label])
+    for part in claim.parts:
+        if part not in parts:
+            yield (
+                f"tagged {tag}, expected a part of {parts}" if part else f"tagged {tag}, which names no part"
+            )
+        elif claim.mentioned is not None:
+            left = sides[parts.index(part)] if len(sides) == len(parts) else set()
+            if wanted := _missing(claim.mentioned, left, part):
+                yield f"tagged {tag}, but what is checked has nothing to do with {wanted}"
+
+
+def _missing(mentioned, left, part):
+    """What a check must mention to be about a part, if it does not.
+
+    That is the name of the part, or the gradients on its left side (dq is not q), or else one of its letters.
+    """
+    gradients = {letter for letter in left if re.fullmatch(r"d\w+", letter)}
+    if part and plain(part) in mentioned or gradients and gradients <= mentioned:
+        return ""
+    if gradients:
+        return " and ".join(sorted(gradients - mentioned))
+    wanted = left | ({plain(part)} if part else set())
+    return "" if wanted & mentioned or not wanted else " or ".join(sorted(wanted))
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -349,12 +470,21 @@ def index(folder):
         raise FileNotFoundError(
             f"folder: expected chapter notebooks NN_topic.ipynb in {Path(folder).resolve()}, found none"
         )
-    total = Counter(kind for _, notebook in read for e in equations(notebook) for kind in e.evidence[:1])
-    lines = ["| Strongest evidence | Equations |", "| :-- | --: |"]
-    lines += [f"| {name} | {total[kind]} |" for kind, name in EVIDENCE.items()]
+    total = Counter(equation.strength for _, notebook in read for equation in equations(notebook))
+    lines = ["| Evidence for the whole equation | Equations |", "| :-- | --: |"]
+    lines += [f"| {name} | {total[kind]} |" for kind, name in KINDS.items()]
     for path, notebook in read:
         lines += ["", f"## {{doc}}`/notebooks/{path.stem}`"]
         for equation in equations(notebook):
-            kinds = ", ".join(EVIDENCE[kind] for kind in equation.evidence) or "**not checked**"
-            lines += ["", f"{{eq}}`{equation.label}` {kinds}", "", "$$", equation.formula, "$$"]
+            lines += ["", f"{{eq}}`{equation.label}` {_sentence(equation)}", "", "$$", equation.formula, "$$"]
     return "\n".join(lines)
+
+
+def _sentence(equation):
+    """The evidence in words, the weakest part first: "exact in SymPy (gap); proved for every size (sum)"."""
+    words = []
+    for kinds, parts in equation.evidence:
+        names = ", ".join(f"`{part}`" for part in parts) if len(equation.parts) > 1 else ""
+        evidence = ", ".join(KINDS[kind] for kind in kinds) or "**not checked**"
+        words.append(f"{evidence} ({names})" if names else evidence)
+    return "; ".join(words)

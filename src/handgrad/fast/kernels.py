@@ -19,6 +19,46 @@ def library(x):
     return np if isinstance(x, np.ndarray) else sys.modules["torch"]
 
 
+def kind(x):
+    """What arrays have in common that are used together: library, type and device."""
+    return library(x), x.dtype, "cpu" if isinstance(x, np.ndarray) else x.device
+
+
+def check_like(name, x, wanted, shape):
+    """Raise TypeError unless x is an array of the kind of `wanted`, ValueError unless it has this shape."""
+    array = np.ndarray if isinstance(wanted, np.ndarray) else library(wanted).Tensor
+    if not isinstance(x, array) or kind(x) != kind(wanted):
+        raise TypeError(f"{name}: expected {described(wanted)}, got {described(x)}")
+    if tuple(x.shape) != tuple(shape):
+        raise ValueError(f"{name}: expected shape {tuple(shape)}, got {tuple(x.shape)}")
+
+
+def described(x):
+    """The kind of x in words, such as "ndarray of float64"."""
+    type_of_numbers = f" of {x.dtype}" if hasattr(x, "dtype") else ""
+    return f"{type(x).__name__}{type_of_numbers}" + (f" on {x.device}" if "torch" in type_of_numbers else "")
+
+
+def check_apart(name, written, read=()):
+    """Raise ValueError unless each of `written` can be written to, in memory that no other array touches."""
+    if not all(x.flags.writeable for x in written if isinstance(x, np.ndarray)):
+        raise ValueError(f"{name}: expected arrays that can be written to, got one to be read only")
+    spans = [(*span(x), True) for x in written] + [(*span(x), False) for x in read]
+    end = end_of_written = 0
+    for start, stop, is_written in sorted(spans):
+        if start < (end if is_written else end_of_written):
+            raise ValueError(f"{name}: expected arrays with memory of their own, got two that overlap")
+        end, end_of_written = max(end, stop), max(end_of_written, stop if is_written else 0)
+
+
+def span(x):
+    """Where the memory of x begins and ends, in bytes."""
+    if isinstance(x, np.ndarray):
+        return np.lib.array_utils.byte_bounds(x)
+    last = sum((n - 1) * stride for n, stride in zip(x.shape, x.stride()))
+    return x.data_ptr(), x.data_ptr() + (last + 1) * x.element_size()
+
+
 def empty(shape, x):
     """An array of x's library, type and device, whose numbers are still to be written.
 
@@ -86,8 +126,10 @@ def column_sum(x):
 
 @functools.lru_cache(maxsize=64)
 def ones(n, dtype):
-    """(n,) for NumPy, to be read only."""
-    return np.ones(n, dtype)
+    """(n,) for NumPy, to be read only: everybody has the same."""
+    array = np.ones(n, dtype)
+    array.flags.writeable = False
+    return array
 
 
 def take(table, index, out):
@@ -221,6 +263,7 @@ def cross_entropy(z, targets, weights, label_smoothing, arena):
             wanted += smooth * s.sum(axis=1, keepdims=True)
         xp.exp(s, out=s)
         total = s.sum(axis=1, keepdims=True)
+        wanted[weight == 0] = 0  # where a target does not count, not even an infinite logit does
         loss += float((weight * (xp.log(total) - wanted)).sum())
         s *= weight / total
         if smooth:

@@ -5,11 +5,12 @@ import math
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, nullcontext
+from threading import Lock
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from .kernels import empty
+from .kernels import empty, kind
 
 CHUNK = 2**25  # numbers that an arena asks for at once, or more. A system gives memory when it is written to
 
@@ -28,7 +29,7 @@ class Arena:
 
     def reset(self, x):
         """Take everything back. From here on the arrays are of x's library, type and device."""
-        if _kind(self.kind) != _kind(x):
+        if kind(self.kind) != kind(x):
             self.chunks, self.placed = [], {}
         if len(self.placed) > 10000:  # steps of many shapes
             self.placed = {}
@@ -123,18 +124,26 @@ class Workspace:
     block of an element-wise chain; queries: the most queries in a block of attention; at_once: numbers in an
     activation (n, F) of the sequences that a worker takes at once. Nothing that a step returns lies in it.
 
-    Raises ValueError unless all four are at least 1.
+    Raises TypeError unless all four are integers, ValueError unless they are at least 1.
     """
 
     def __init__(self, workers=2, block=2**17, queries=64, at_once=2**20):
         given = {"workers": workers, "block": block, "queries": queries, "at_once": at_once}
         for name, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, int | np.integer):
+                raise TypeError(f"{name}: expected an integer, got {value!r}")
             if value < 1:
                 raise ValueError(f"{name}: expected at least 1, got {value}")
         self.arenas = [Arena(block, queries) for _ in range(workers)]
         self.threads = ThreadPoolExecutor(max(1, workers - 1))
         self.at_once = at_once
         self.uses = 0  # how often it was reset
+        self.received = []  # references to what received the last gradients, and to the parameters
+        self.stepping, self.mapping = Lock(), Lock()
+
+    def one_step(self):
+        """`with workspace.one_step():` its memory is this step's. Raises RuntimeError during another step."""
+        return _alone(self.stepping, "step")
 
     def reset(self, x):
         """Take all memory back, for arrays of the kind of x."""
@@ -152,9 +161,12 @@ class Workspace:
         """[f(job, arena) for each job], at most as many as workers. The caller does the first.
 
         With several jobs, each has one thread for products and for torch's loops. None has autograd.
+        Raises ValueError for another number of jobs, RuntimeError during another map of the workspace.
         """
-        alone = len(jobs) > 1
-        with _single_threads(alone), _torch_thread(alone, restore=True):
+        if not 1 <= len(jobs) <= len(self.arenas):
+            raise ValueError(f"jobs: expected 1 to {len(self.arenas)}, one for a worker, got {len(jobs)}")
+        single = _limit.single_threads() if len(jobs) > 1 else nullcontext()
+        with _alone(self.mapping, "map"), single, _no_autograd():
             others = [self.threads.submit(_beside, f, *pair) for pair in zip(jobs[1:], self.arenas[1:])]
             try:
                 first = f(jobs[0], self.arenas[0])
@@ -163,38 +175,66 @@ class Workspace:
             return [first, *(other.result() for other in others)]
 
 
+@contextmanager
+def _alone(lock, what):
+    if not lock.acquire(blocking=False):
+        raise RuntimeError(f"workspace: expected one {what} at a time, got another before its end")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def _beside(f, *args):
-    with _torch_thread(True, restore=False):  # torch's number is one of the thread, and this is our thread
+    torch = sys.modules.get("torch")
+    if torch:
+        torch.get_num_threads()  # a new thread takes over the number of others when it first needs one: here
+        torch.set_num_threads(1)  # and its own stays: this is our thread
+    with _no_autograd():
         return f(*args)
 
 
-def _single_threads(alone):
-    """NumPy's products use one thread if `alone`: two workers with two threads each wait for each other."""
-    return _blas().limit(limits=1) if alone else nullcontext()
+def _no_autograd():
+    """Torch keeps nothing for autograd in this thread."""
+    return sys.modules["torch"].inference_mode() if "torch" in sys.modules else nullcontext()
+
+
+class _Limit:
+    """One thread for NumPy's products: two workers with two threads each would wait for each other.
+
+    The number is one of the process. The first to come limits it, and the last to leave restores it. Torch's
+    is one of each thread, and each restores its own; but a new thread begins with what was set last anywhere.
+    """
+
+    def __init__(self):
+        self.lock, self.users = Lock(), 0
+
+    @contextmanager
+    def single_threads(self):
+        torch = sys.modules.get("torch")
+        with self.lock:
+            own = torch and torch.get_num_threads()
+            if self.users == 0:
+                self.products, self.loops = _blas().limit(limits=1), own
+            elif own == 1:
+                own = self.loops or 1  # it is likely ours
+            self.users += 1
+        try:
+            if torch:
+                torch.set_num_threads(1)
+            yield
+        finally:
+            with self.lock:
+                self.users -= 1
+                with _blas().limit(limits=1) if self.users else self.products:
+                    pass  # its end restores the number, and threadpoolctl obeys other threads again
+                if torch:
+                    torch.set_num_threads(own)
+
+
+_limit = _Limit()
 
 
 @functools.cache
 def _blas():
     return ThreadpoolController().select(user_api="blas")
-
-
-@contextmanager
-def _torch_thread(alone, restore):
-    """No autograd and nothing kept for it in this thread; and one thread for torch's own loops if `alone`."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    before = torch.get_num_threads()
-    with torch.inference_mode():
-        if alone:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if alone and restore:
-                torch.set_num_threads(before)
-
-
-def _kind(x):
-    return type(x), x.dtype, "cpu" if isinstance(x, np.ndarray) else x.device

@@ -21,6 +21,7 @@ and AdamW see the same gradient, up to rounding. torch carries numbers here, and
 
 import argparse
 import functools
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from optree.integrations.numpy import tree_ravel
 
 from .. import data, model, train
 from ..config import gpt2_small, vaswani_base
-from ..model import check_batch
+from ..model import check_batch, targets_of
 from . import step, update
 from .memory import Workspace, shares
 from .sharing import keeps_of
@@ -48,10 +49,20 @@ def rows_of(rank, processes, B):
 
 
 def share_of(batch, draw_keep, rows):
-    """The given rows of a batch, and of what dropout keeps, which is drawn for all of it."""
+    """The given rows of a batch, and of what dropout keeps, which is drawn for all of it.
+
+    What it returns raises ValueError if what is drawn has another shape.
+    """
     B = len(batch["target_out"])
-    own = {name: array[rows] for name, array in batch.items()}
-    return own, draw_keep and (lambda shape: draw_keep((B, *shape[1:]))[rows])
+
+    def draw_share(shape):
+        whole = (B, *shape[1:])
+        keep = draw_keep(whole)
+        if tuple(keep.shape) != whole:
+            raise ValueError(f"keep: expected the shape of x {whole}, got {tuple(keep.shape)}")
+        return keep[rows]
+
+    return {name: array[rows] for name, array in batch.items()}, draw_keep and draw_share
 
 
 def weighted_share(params, config, batch, draw_keep, label_smoothing, rows, gradients):
@@ -59,10 +70,10 @@ def weighted_share(params, config, batch, draw_keep, label_smoothing, rows, grad
 
     gradients: as `model.loss_and_gradients`, and errors as there. Rows without a counted target add 0.
     """
+    check_batch(config, batch)  # all of it: who looks at other rows must come to the same
     share, draw_keep = share_of(batch, draw_keep, rows)
     own, all_counted = train.counted(share, config), train.counted(batch, config)
     if own == 0 < all_counted:
-        check_batch(config, share)
         keeps_of(share, config, draw_keep)  # draws them, so that the generators stay equal
         loss, grads = 0.0, tree_map(np.zeros_like, params)
     else:
@@ -77,22 +88,34 @@ def in_parallel(gradients):
 
     gradients: as `model.loss_and_gradients`, for a share of the rows. The result takes the same arguments,
     for the whole batch, which every process must pass. It raises ValueError if a batch has fewer rows than
-    there are processes, RuntimeError if the processes came with different batches; and errors as `gradients`.
+    there are processes, RuntimeError if the processes came with different batches, of which check sums tell;
+    and errors as `gradients`.
     """
 
     def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.0):
-        rows = rows_of(dist.get_rank(), dist.get_world_size(), len(batch["target_out"]))
+        processes = dist.get_world_size()
+        rows = rows_of(dist.get_rank(), processes, len(targets_of(batch)))
         options = {"draw_keep": draw_keep, "label_smoothing": label_smoothing}
         share = weighted_share(params, config, batch, **options, rows=rows, gradients=gradients)
-        vector, unravel = tree_ravel(share)
+        checked = np.asarray(check_sum(batch), share["loss"].dtype)
+        vector, unravel = tree_ravel(share | {"checked": checked})
         dist.all_reduce(torch.from_numpy(vector))  # in place: the sum over all processes
         whole = unravel(vector)
+        if whole["checked"] != processes * checked:
+            raise RuntimeError("batch: expected the same in every process, got other check sums elsewhere")
         if abs(whole["weight"] - 1) > 1e-5:  # the weights of thousands of processes, rounded to float32
-            got = f"weights that sum to {whole['weight']}"
-            raise RuntimeError(f"batch: expected the same in every process, got {got}")
+            raise RuntimeError(f"batch: expected weights that sum to 1, got {whole['weight']}")
         return whole["loss"], whole["grads"]
 
     return loss_and_gradients
+
+
+def check_sum(batch):
+    """A number that another batch is not likely to have; below 2¹², so that float32 adds 4,000 exactly."""
+    total = 0
+    for name in sorted(batch):
+        total = zlib.crc32(np.ascontiguousarray(batch[name]), zlib.crc32(name.encode(), total))
+    return total % 2**12
 
 
 ENGINES = {
@@ -150,15 +173,22 @@ def main(arguments=None):
     engine, gradients = ENGINES[chosen.engine]
     how = dict(engine=functools.partial(engine, gradients=in_parallel(gradients)), progress=first)
     saved = dict(checkpoint=path, every=chosen.every) if first else {}
-    train.run(received(state), draw, config, recipe, **how, **saved)
+    train.run(received(state, config, recipe), draw, config, recipe, **how, **saved)
     dist.destroy_process_group()
 
 
-def received(state):
-    """The state that process 0 gives, in every process; what the others give is not looked at."""
-    box = [state]
+def received(state, config, recipe):
+    """The state that process 0 gives, in every process; what the others give is not looked at.
+
+    Raises ValueError in a process that was started with another config or recipe than process 0.
+    """
+    box = [(state, config, recipe)]
     dist.broadcast_object_list(box)
-    return box[0]
+    state, *settings = box[0]
+    for name, first, own in zip(("config", "recipe"), settings, (config, recipe)):
+        if own != first:
+            raise ValueError(f"{name}: expected that of process 0, {first}, got {own}")
+    return state
 
 
 if __name__ == "__main__":

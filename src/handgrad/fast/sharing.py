@@ -5,12 +5,14 @@ divided by the number of all, and the gradients of the workers add up. Dropout i
 batch, so that it does not matter who computes what.
 """
 
+import weakref
+
 import optree
 
-from ..algebra import like
+from ..algebra import check_array, like
 from ..model import check_batch, targets_of
 from ..ops.cross_entropy import counted_targets
-from .kernels import empty
+from .kernels import check_apart, check_like, empty
 
 
 def weighted_targets(batch, config, label_smoothing, x):
@@ -30,7 +32,7 @@ def weighted_targets(batch, config, label_smoothing, x):
 def keeps_of(batch, config, draw_keep):
     """[(site, what dropout keeps there)], asked of `draw_keep` for the whole batch, as `model` asks it.
 
-    Raises ValueError if an array has another shape than what it is for.
+    Raises TypeError if what it returns is not Boolean, ValueError if its shape is not that which was asked.
     """
     keeps, D, H = [], config.D, config.H
     for name in ("source", "target_in", "tokens") if draw_keep else ():
@@ -43,9 +45,7 @@ def keeps_of(batch, config, draw_keep):
             for site, shape in [("embedding", (B, T, D)), *sites * config.N]:
                 if site in config.dropout_sites:
                     keeps.append((site, draw_keep(shape)))
-                    if tuple(keeps[-1][1].shape) != shape:
-                        got = tuple(keeps[-1][1].shape)
-                        raise ValueError(f"keep: expected the shape of x {shape}, got {got}")
+                    check_array("keep", keeps[-1][1], shape, "Booleans")
     return keeps
 
 
@@ -68,7 +68,8 @@ def next_keep_of(keeps, rows):
 
 def arguments_of(params, config, batch, draw_keep):
     """A function from rows of the batch to what `part_forward` is told of them: a dictionary."""
-    keeps, E = keeps_of(batch, config, draw_keep), params["embedding"]["E"]
+    E = params["embedding"]["E"]
+    keeps = [(site, like(keep, E)) for site, keep in keeps_of(batch, config, draw_keep)]
     batch = {name: like(array, E) for name, array in batch.items()}
 
     def of_rows(rows):
@@ -78,15 +79,44 @@ def arguments_of(params, config, batch, draw_keep):
     return of_rows
 
 
+def receiving(out, params, workspace):
+    """The arrays that receive the gradients: new ones if out is None.
+
+    Raises TypeError or ValueError unless out is a tree of arrays like params, which can be written each by
+    itself and without a change to params. What the workspace's last step wrote to is not looked at again.
+    """
+    leaves, tree = optree.tree_flatten(params)
+    if out is None:
+        return optree.tree_unflatten(tree, [empty(leaf.shape, leaf) for leaf in leaves])
+    arrays, own_tree = optree.tree_flatten(out)
+    known = own_tree == tree and len(workspace.received) == len(arrays + leaves)
+    if not known or any(last() is not x for last, x in zip(workspace.received, arrays + leaves)):
+        check_tree("out", out, params)
+        check_apart("out", arrays, leaves)
+        workspace.received = [weakref.ref(x) for x in arrays + leaves]
+    return out
+
+
+def check_tree(name, tree, params):
+    """Raise TypeError or ValueError, with the place, unless the tree has arrays like those of params."""
+    paths, arrays, keys = optree.tree_flatten_with_path(tree)
+    wanted_paths, leaves, wanted_keys = optree.tree_flatten_with_path(params)
+    if keys != wanted_keys:
+        first = next(iter(set(paths) ^ set(wanted_paths)), "another order")
+        raise ValueError(f"{name}: expected the keys of params, but only one of them holds {first}")
+    for path, array, leaf in zip(paths, arrays, leaves):
+        check_like(f"{name} at {path}", array, leaf, leaf.shape)
+
+
 def gradients_of_others(params, workspace, jobs):
     """For each worker but the first a tree like params, in its arena: below what its forward is handed."""
     return [optree.tree_map(arena.like, params) for arena in workspace.arenas[1 : len(jobs)]]
 
 
-def added_up(f, jobs, params, out, others, workspace):
+def added_up(f, jobs, total, others, workspace):
     """f(job, grads, arena) of every worker, which adds to grads. Returns the results and the summed grads.
 
-    The first worker adds to out, or to new arrays like params if it is None, and the others to `others`.
+    The first worker adds to `total`, and the others to `others`.
     """
 
     def run(job, arena):
@@ -98,7 +128,6 @@ def added_up(f, jobs, params, out, others, workspace):
             leaf[...] = 0
         return f(own, grads, arena)
 
-    total = out or optree.tree_map(lambda p: empty(p.shape, p), params)
     results = workspace.map(run, list(zip(jobs, [total, *others], strict=True)))
     for other in others:
         optree.tree_map_(lambda a, b: a.__iadd__(b), total, other)

@@ -27,11 +27,12 @@ from typing import Any
 import numpy as np
 
 from ..algebra import like
-from ..config import Config
+from ..config import Config, check_params
 from ..model import check_batch
 from ..ops import rotary_angles, sinusoidal
 from .kernels import (
     ACTIVATIONS,
+    check_like,
     column_sum,
     cross_entropy,
     drop,
@@ -51,7 +52,7 @@ from .kernels import (
     turn,
 )
 from .memory import Arena, Workspace, shares
-from .sharing import added_up, arguments_of, gradients_of_others, weighted_targets
+from .sharing import added_up, arguments_of, gradients_of_others, receiving, weighted_targets
 
 # Embedding: ops.embedding and ops.positions
 
@@ -571,31 +572,34 @@ def part_backward(dlogits, cache, grads, arena):
 def forward(params, config, batch, draw_keep=None, workspace=None):
     """model.forward: the logits (B, T, V), and a cache for one `backward`, before the workspace's next use.
 
-    workspace: memory and threads for one step after another. Raises TypeError or ValueError as `model` does.
+    workspace: memory and threads for one step after another. Raises TypeError or ValueError as `model` does,
+    RuntimeError if another step is using the workspace.
     """
+    check_params(config, params)
     check_batch(config, batch)
     workspace = workspace or Workspace()
-    workspace.reset(params["embedding"]["E"])
     B, T = batch["target_in" if config.kind == "encoder-decoder" else "tokens"].shape
     shared, of_rows = shares(B, len(workspace.arenas)), arguments_of(params, config, batch, draw_keep)
-    others = gradients_of_others(params, workspace, shared)
-    parts = workspace.map(lambda rows, arena: part_forward(**of_rows(rows), arena=arena), shared)
-    logits, caches = zip(*parts)
-    cache = {"workspace": workspace, "use": workspace.uses, "shares": shared, "parts": caches}
-    cache["others"] = others
-    return library(logits[0]).concatenate(logits).reshape(B, T, config.V), cache  # a copy
+    with workspace.one_step():
+        workspace.reset(params["embedding"]["E"])
+        others = gradients_of_others(params, workspace, shared)
+        parts = workspace.map(lambda rows, arena: part_forward(**of_rows(rows), arena=arena), shared)
+        logits, caches = zip(*parts)
+        cache = {"workspace": workspace, "use": workspace.uses, "shares": shared, "parts": caches}
+        cache |= {"others": others, "shape": (B, T, config.V)}
+        return library(logits[0]).concatenate(logits).reshape(B, T, config.V), cache  # a copy
 
 
 def backward(dlogits, cache, out=None):
     """model.backward: dlogits (B, T, V) -> grads, the tree of the parameters.
 
     out: a tree of arrays like the parameters, which receives the gradients and is returned; new ones if None.
-    Raises RuntimeError if the workspace has been used since `forward`: it holds another step by now.
+    Raises RuntimeError if the workspace has been used since `forward`, since it holds another step by now, or
+    is being used; TypeError or ValueError unless dlogits is like the logits, and out like the parameters.
     """
     workspace, params = cache["workspace"], cache["parts"][0]["params"]
-    if workspace.uses != cache["use"]:
-        raise RuntimeError("cache: expected that of the workspace's last step, but it has been used since")
-    workspace.uses += 1
+    check_like("dlogits", dlogits, cache["parts"][0]["logits"], cache["shape"])
+    total = receiving(out, params, workspace)
 
     def run(job, grads, arena):
         rows, own = job
@@ -603,19 +607,27 @@ def backward(dlogits, cache, out=None):
         part_backward(own["logits"], own, grads, arena)
 
     jobs = list(zip(cache["shares"], cache["parts"]))
-    return added_up(run, jobs, params, out=out, others=cache["others"], workspace=workspace)[1]
+    with workspace.one_step():
+        if workspace.uses != cache["use"]:
+            raise RuntimeError(
+                "cache: expected that of the workspace's last step, but it has been used since"
+            )
+        workspace.uses += 1
+        return added_up(run, jobs, total, others=cache["others"], workspace=workspace)[1]
 
 
 def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.0, workspace=None, out=None):
     """What model.loss_and_gradients returns: the mean loss, and the tree of its gradients.
 
-    workspace, out: as in `forward` and `backward`. What is returned never lies in the workspace. draw_keep is
-    asked as `model` asks it, for the whole batch. Raises TypeError or ValueError as `model` does.
+    workspace, out: as in `forward` and `backward`, with the same errors. What is returned never lies in the
+    workspace. draw_keep is asked as `model` asks it, for the whole batch. Raises TypeError or ValueError as
+    `model` does.
     """
+    check_params(config, params)
     E, workspace = params["embedding"]["E"], workspace or Workspace()
     targets, weights = weighted_targets(batch, config, label_smoothing, E)
     (B, T), of_rows = targets.shape, arguments_of(params, config, batch, draw_keep)
-    workspace.reset(E)
+    total = receiving(out, params, workspace)
 
     def run(share, grads, arena):
         loss = 0.0
@@ -634,6 +646,8 @@ def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.
         return loss
 
     jobs = shares(B, len(workspace.arenas))
-    others = gradients_of_others(params, workspace, jobs)
-    losses, grads = added_up(run, jobs, params, out=out, others=others, workspace=workspace)
+    with workspace.one_step():
+        workspace.reset(E)
+        others = gradients_of_others(params, workspace, jobs)
+        losses, grads = added_up(run, jobs, total, others=others, workspace=workspace)
     return like(np.asarray(sum(losses)), E)[()], grads

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import optree
 
-from ..optim import checked, clip_factor
+from ..optim import check_like, checked, clip_factor
 from ..train import check_loss
 from . import kernels, step
 from .memory import Workspace, shares
+from .sharing import check_tree
 
 SHARE = 2**20  # numbers that are worth several workers
 BLOCK = 2**16  # numbers that AdamW takes at a time: five such runs, and no more calls than needed
@@ -19,15 +20,28 @@ def engine(state, config, recipe, gradients=None):
 
     Returns a function (state, batch, draw_keep) -> next state. The arrays of `state` are copied once, into
     one vector for all parameters and one for each moment; then every update works in place, and the states
-    it returns share these vectors. gradients: a function that takes and returns what
-    `model.loss_and_gradients` does, in place of this step's own.
+    it returns share these vectors: they hold the numbers of the last one. gradients: a function that takes
+    and returns what `model.loss_and_gradients` does, in place of this step's own.
+
+    The function raises ValueError for any state but `state` at first and then the one that it returned last,
+    RuntimeError after an update that was broken off half way, and errors as `train.update`.
     """
+    for name in "mv":
+        check_tree(f"state.moments[{name!r}]", state.moments[name], state.params)
     p, params = flatten(state.params)
     g, grads = flatten(state.params)
     (m, first), (v, second) = (flatten(state.moments[name]) for name in "mv")
-    workspace, moments = Workspace(), {"step": state.step, "m": m, "v": v}
+    workspace, moments, last = Workspace(), {"step": state.step, "m": m, "v": v}, state
 
     def update_in_place(state, batch, draw_keep):
+        nonlocal last
+        if state.params is not last.params or state.moments is not last.moments:
+            expected = f"expected the last of this engine, after update {last.step}"
+            raise ValueError(f"state: {expected}, got another, after update {state.step}")
+        if moments["step"] != last.step:
+            raise RuntimeError(
+                f"state: expected all of update {moments['step']}, but it was broken off half way"
+            )
         arguments = dict(draw_keep=draw_keep, label_smoothing=recipe.label_smoothing)
         if gradients is None:
             loss, _ = step.loss_and_gradients(
@@ -35,12 +49,14 @@ def engine(state, config, recipe, gradients=None):
             )
         else:
             loss, new = gradients(params, config, batch, **arguments)
+            check_like(params, "grads", new)
             optree.tree_map_(np.copyto, grads, new)
         check_loss(loss, state)
-        options = recipe.adam | dict(max_norm=recipe.max_norm, workspace=workspace)
+        options = recipe.adam | dict(max_norm=recipe.longest, workspace=workspace)
         adamw_in_place(p, g, moments, recipe.rate(state.step + 1), **options)
         after = {"step": moments["step"], "m": first, "v": second}
-        return state.after(params, after, loss, batch=batch, config=config)
+        last = state.after(params, after, loss, batch=batch, config=config)
+        return last
 
     return update_in_place
 
@@ -73,12 +89,13 @@ def adamw_in_place(
     p, g and the moments state["m"] and state["v"] are vectors of one length, such as `flatten` makes; p and
     the state change, and g is used up. A block of them at a time goes through all steps and stays in the
     cache. workspace: its workers share long vectors. Returns the norm of g, or None.
-    Raises ValueError unless the four are vectors of one length, and as both functions do.
+    Raises TypeError or ValueError unless the four are vectors of one kind and length, each with memory of its
+    own, and errors as both functions do.
     """
-    for name, vector in {"g": g, "m": state["m"], "v": state["v"]}.items():
-        if p.shape != vector.shape or p.ndim != 1:
-            shapes = f"{tuple(p.shape)}, got {tuple(vector.shape)}"
-            raise ValueError(f"{name}: expected a vector like p, of shape {shapes}")
+    vectors = {"p": p, "g": g, "m": state["m"], "v": state["v"]}
+    for name, vector in vectors.items():
+        kernels.check_like(name, vector, p, (math.prod(p.shape),))
+    kernels.check_apart("p, g, m, v", vectors.values())
     numbers = dict(rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
     rate, beta_1, beta_2, eps, weight_decay = checked([], [], **numbers)
     norm = None if max_norm is None else math.sqrt(float(g @ g))

@@ -10,7 +10,7 @@ r"""Activations, element by element. Φ and φ are the distribution function and
 GELU: Hendrycks and Gimpel (2016), section 2. SiLU: Elfwing et al. (2018), section 2.
 """
 
-from ..algebra import error_function, namespace, pi, root
+from ..algebra import check_array, error_function, namespace, pi, root
 
 
 def relu(x):
@@ -21,6 +21,7 @@ def relu(x):
 
 def relu_backward(dy, cache):
     """dy (...) -> dx (...). The derivative at 0 is chosen to be 0."""
+    check_array("dy", dy, cache["x"].shape)
     xp = namespace(dy)
     return xp.where(xp.greater(cache["x"], 0), dy, 0)
 
@@ -34,6 +35,7 @@ def gelu(x):
 def gelu_backward(dy, cache):
     """dy (...) -> dx (...)."""
     x, Phi = cache["x"], cache["Phi"]
+    check_array("dy", dy, x.shape)
     density = namespace(x).exp(-x * x / 2) / root(2 * pi(x), x)
     return dy * (Phi + x * density)
 
@@ -49,6 +51,7 @@ def gelu_tanh(x):
 def gelu_tanh_backward(dy, cache):
     """dy (...) -> dx (...)."""
     x, s = cache["x"], cache["s"]
+    check_array("dy", dy, x.shape)
     a = root(2 / pi(x), x)
     two_du = 2 * a + 6 * a * 44715 / 1_000_000 * (x * x)
     return dy * (s * (1 + x * (1 - s) * two_du))
@@ -64,6 +67,7 @@ def silu(x):
 def silu_backward(dy, cache):
     """dy (...) -> dx (...)."""
     x, sigma = cache["x"], cache["sigma"]
+    check_array("dy", dy, x.shape)
     return dy * sigma * (1 + x * (1 - sigma))
 
 

@@ -9,32 +9,33 @@ Label smoothing: Szegedy et al. (2016), section 7.
 
 import numpy as np
 
-from ..algebra import like, namespace
+from ..algebra import check_array, check_number, like, namespace
 
 
 def cross_entropy(z, targets, ignore_index=-100, label_smoothing=0.0):
     """z (..., V), targets (...) integers -> loss (a scalar array), cache.
 
-    Raises ValueError if the shapes differ, a target is outside 0..V-1, or all targets are ignored.
+    Raises TypeError if the targets are no integers; ValueError if the shapes differ, a target is outside
+    0..V-1, or all targets are ignored. Where q is 0, log p does not count, even if it is −∞.
     """
-    xp = namespace(z)
-    V = z.shape[-1]
-    if tuple(targets.shape) != tuple(z.shape[:-1]):
-        raise ValueError(f"targets: expected shape {tuple(z.shape[:-1])}, got {tuple(targets.shape)}")
-    counted, m = counted_targets(xp.asarray(targets), V, ignore_index, label_smoothing)
+    xp, V = namespace(z), z.shape[-1]
+    check_array("targets", targets, z.shape[:-1], "integers")
+    targets = like(targets, z)
+    counted, m = counted_targets(targets, V, ignore_index, label_smoothing)
     shifted = z - xp.max(z, axis=-1, keepdims=True)  # (..., V)
     e = xp.exp(shifted)  # (..., V)
     total = xp.sum(e, axis=-1, keepdims=True)  # (..., 1)
     log_p = shifted - xp.log(total)  # (..., V)
-    one_hot = xp.astype(xp.asarray(targets)[..., None] == like(np.arange(V), z), z.dtype)  # (..., V)
+    one_hot = xp.astype(targets[..., None] == like(np.arange(V), z), z.dtype)  # (..., V)
     q = (1 - label_smoothing) * one_hot + label_smoothing / V  # (..., V)
-    per_target = -xp.sum(q * log_p, axis=-1)  # (...)
+    per_target = -xp.sum(q * xp.where(q == 0, 0, log_p), axis=-1)  # (...)
     loss = xp.sum(xp.where(counted, per_target, 0)) / m
     return loss, {"p": e / total, "q": q, "counted": counted, "m": m}
 
 
 def cross_entropy_backward(dloss, cache):
     """dloss (scalar) -> dz (..., V)."""
+    check_number("dloss", dloss)
     xp = namespace(cache["p"])
     dz = dloss * (cache["p"] - cache["q"]) / cache["m"]  # (..., V)
     return xp.where(cache["counted"][..., None], dz, 0)
@@ -42,7 +43,9 @@ def cross_entropy_backward(dloss, cache):
 
 def counted_targets(targets, V, ignore_index, label_smoothing):
     """targets (...) integers -> which are counted (...), Boolean, and their number m; errors as above."""
-    if isinstance(label_smoothing, float | int) and not 0 <= label_smoothing <= 1:
+    check_number("ignore_index", ignore_index)
+    check_number("label_smoothing", label_smoothing)
+    if not getattr(label_smoothing, "is_Symbol", False) and not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing: expected a number from 0 to 1, got {label_smoothing}")
     xp = namespace(targets)
     counted = targets != ignore_index  # (...)

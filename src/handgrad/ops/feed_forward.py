@@ -6,6 +6,7 @@ r"""The position-wise feed-forward layer, plain and gated; φ is one of ACTIVATI
 The backward of either is the chain of its parts, last part first.
 """
 
+from ..algebra import check_array, check_names
 from .activations import ACTIVATIONS
 from .dropout import dropout, dropout_backward
 from .linear import linear, linear_backward
@@ -15,9 +16,10 @@ def feed_forward(x, params, activation="relu", keep=None, p=0.0):
     """x (..., D), params {W_1 (D, F), b_1 (F,), W_2 (F, D), b_2 (D,)} -> y (..., D), cache.
 
     The biases may be absent. `keep` (..., F) Boolean and `p` drop hidden activations.
-    Raises ValueError on an unknown activation.
+    Raises ValueError on an unknown activation, or if names or shapes do not fit.
     """
     act, _ = _look_up(activation)
+    check_names("params", params, ("W_1", "W_2"), ("b_1", "b_2"))
     h, first = linear(x, params["W_1"], params.get("b_1"))  # (..., F)
     a, active = act(h)
     a, dropped = dropout(a, keep, p)
@@ -42,8 +44,13 @@ def feed_forward_backward(dy, cache):
 
 
 def gated_feed_forward(x, params, activation="silu"):
-    """x (..., D), params {W_gate (D, F), W_up (D, F), W_down (F, D)} -> y (..., D), cache."""
+    """x (..., D), params {W_gate (D, F), W_up (D, F), W_down (F, D)} -> y (..., D), cache.
+
+    Raises ValueError on an unknown activation, or if names or shapes do not fit.
+    """
     act, _ = _look_up(activation)
+    check_names("params", params, ("W_gate", "W_up", "W_down"))
+    check_array("W_up", params["W_up"], params["W_gate"].shape)
     g, gate = linear(x, params["W_gate"])  # (..., F)
     u, up = linear(x, params["W_up"])  # (..., F)
     a, active = act(g)

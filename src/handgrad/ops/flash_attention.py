@@ -12,8 +12,8 @@ Dao et al. (2022), algorithm 1 and appendix B; the running sum is Milakov and Gi
 
 import numpy as np
 
-from ..algebra import like, namespace, root
-from .attention import check_lengths
+from ..algebra import check_array, check_integer, check_number, like, namespace, root
+from .attention import check_shapes
 from .masks import whole_mask
 
 
@@ -22,14 +22,14 @@ def flash_attention(q, k, v, mask=None, scale=None, causal=False, block=128):
 
     mask, scale: as there. causal: query t sees the keys 0..t only; unlike causal_mask(T) it takes no memory,
     and may stand beside a mask. block: queries, and keys, of a tile. The cache: the inputs, y and ℓ (..., T).
-    Raises ValueError if widths, lengths, mask or block do not fit, TypeError if the mask is not Boolean.
+    Raises ValueError if shapes, mask or block do not fit, TypeError if the mask is not Boolean.
     """
+    check_shapes(q, k, v)
+    check_integer("block", block, least=1)
     xp, T, S = namespace(q), q.shape[-2], k.shape[-2]
-    check_lengths(q, k, v)
-    if block < 1:
-        raise ValueError(f"block: expected at least 1, got {block}")
     mask = None if mask is None else whole_mask(mask, q, k)  # (..., T, S), a view
     scale = 1 / root(q.shape[-1], q) if scale is None else scale
+    check_number("scale", scale)
     rows, columns = ([slice(n, min(n + block, N)) for n in range(0, N, block)] for N in (T, S))
     cache = dict(q=q, k=k, v=v, mask=mask, scale=scale, causal=causal, rows=rows, columns=columns)
     y, log_sum = [], []
@@ -52,6 +52,7 @@ def flash_attention(q, k, v, mask=None, scale=None, causal=False, block=128):
 def flash_attention_backward(dy, cache):
     """dy (..., T, E) -> dq (..., T, K), dk (..., S, K), dv (..., S, E)."""
     q, k, v, rows, columns = (cache[name] for name in ["q", "k", "v", "rows", "columns"])
+    check_array("dy", dy, cache["y"].shape)
     xp = namespace(q)
     D = xp.sum(dy * cache["y"], axis=-1, keepdims=True)  # (..., T, 1)
     dq = [xp.zeros_like(q[..., i, :]) for i in rows]

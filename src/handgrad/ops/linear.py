@@ -6,13 +6,14 @@ backward   dx = dy Wᵀ
            db = Σ dy         likewise
 """
 
-from ..algebra import namespace
+from ..algebra import check_array, namespace
 
 
 def linear(x, W, b=None):
     """x (..., D), W (D, F), b (F,) or None -> y (..., F), cache. Raises ValueError if widths do not fit."""
-    if x.shape[-1] != W.shape[0]:
-        raise ValueError(f"x: expected last axis {W.shape[0]} = rows of W, got shape {tuple(x.shape)}")
+    check_array("W", W, (x.shape[-1], None))
+    if b is not None:
+        check_array("b", b, W.shape[1:])
     y = x @ W
     return (y if b is None else y + b), {"x": x, "W": W, "bias": b is not None}
 
@@ -21,6 +22,7 @@ def linear_backward(dy, cache):
     """dy (..., F) -> dx (..., D), dW (D, F), db (F,) or None if there was no bias."""
     xp = namespace(dy)
     x, W = cache["x"], cache["W"]
+    check_array("dy", dy, (*x.shape[:-1], W.shape[1]))
     rows_dy = xp.reshape(dy, (-1, W.shape[1]))  # (positions, F)
     dW = xp.reshape(x, (-1, W.shape[0])).T @ rows_dy
     return xp.reshape(rows_dy @ W.T, x.shape), dW, (xp.sum(rows_dy, axis=0) if cache["bias"] else None)

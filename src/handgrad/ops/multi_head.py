@@ -8,6 +8,7 @@ In self-attention memory is x, and the caller adds dx and dmemory. If W_K and W_
 each head of keys serves several heads of queries.
 """
 
+from ..algebra import check_integer, check_names
 from .attention import attention, attention_backward
 from .heads import (
     merge_heads,
@@ -27,16 +28,18 @@ def multi_head(x, memory, params, H, mask=None, angles=None, scale=None, keep=No
     W_Q (D, H·K), W_K and W_V (D, H_kv·K) with H_kv a divisor of H, W_O (H·K, D); biases may be absent.
     mask, scale, keep and p: see attention.
     angles (T, K/2): rotary positions for queries and keys, in self-attention. The weights are
-    cache["attended"]["a"]. Raises ValueError if the heads do not fit the widths.
+    cache["attended"]["a"]. Raises ValueError if names, shapes or heads do not fit.
     """
-    K, rest = divmod(params["W_Q"].shape[1], H)
-    H_kv, rest_kv = divmod(params["W_K"].shape[1], max(K, 1))
-    if rest or rest_kv or H_kv == 0 or H % H_kv:
-        widths = f"{params['W_Q'].shape[1]} for W_Q and {params['W_K'].shape[1]} for W_K"
-        raise ValueError(f"H: expected to cut the widths into equal heads, got H = {H} and widths {widths}")
+    check_names("params", params, ("W_Q", "W_K", "W_V", "W_O"), ("b_Q", "b_K", "b_V", "b_O"))
+    check_integer("H", H, least=1)
     q, from_q = linear(x, params["W_Q"], params.get("b_Q"))  # (B, T, H·K)
     k, from_k = linear(memory, params["W_K"], params.get("b_K"))  # (B, S, H_kv·K)
     v, from_v = linear(memory, params["W_V"], params.get("b_V"))  # (B, S, H_kv·K)
+    K, rest = divmod(q.shape[-1], H)
+    H_kv, rest_kv = divmod(k.shape[-1], max(K, 1))
+    if rest or rest_kv or H_kv == 0 or H % H_kv:
+        widths = f"{q.shape[-1]} for W_Q and {k.shape[-1]} for W_K"
+        raise ValueError(f"H: expected to cut the widths into equal heads, got H = {H} and widths {widths}")
     q, split_q = split_heads(q, H)  # (B, H, T, K)
     k, split_k = split_heads(k, H_kv)  # (B, H_kv, S, K)
     v, split_v = split_heads(v, H_kv)

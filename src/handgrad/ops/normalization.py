@@ -14,12 +14,14 @@ RMSNorm, Zhang and Sennrich (2019), equation 4, with ε inside the root; no mean
     backward   dx = (dx̂ - x̂ ∘ mean(dx̂ ∘ x̂)) / √(mean(x²) + ε)
 """
 
-from ..algebra import namespace
+from ..algebra import check_array, namespace
 
 
 def layer_norm(x, gamma, beta, eps=1e-5):
-    """x (..., D), gamma (D,), beta (D,) -> y (..., D), cache."""
+    """x (..., D), gamma (D,), beta (D,) -> y (..., D), cache. Raises ValueError if shapes do not fit."""
     xp = namespace(x)
+    check_array("gamma", gamma, x.shape[-1:])
+    check_array("beta", beta, x.shape[-1:])
     centred = x - xp.mean(x, axis=-1, keepdims=True)  # (..., D)
     variance = xp.mean(centred * centred, axis=-1, keepdims=True)  # (..., 1)
     inverse_std = 1 / xp.sqrt(variance + eps)  # (..., 1)
@@ -31,6 +33,7 @@ def layer_norm_backward(dy, cache):
     """dy (..., D) -> dx (..., D), dgamma (D,), dbeta (D,)."""
     xp = namespace(dy)
     x_hat = cache["x_hat"]
+    check_array("dy", dy, x_hat.shape)
     tokens = tuple(range(dy.ndim - 1))
     dx_hat = cache["gamma"] * dy  # (..., D)
     through_mean = xp.mean(dx_hat, axis=-1, keepdims=True)  # (..., 1)
@@ -40,8 +43,9 @@ def layer_norm_backward(dy, cache):
 
 
 def rms_norm(x, gamma, eps=1e-5):
-    """x (..., D), gamma (D,) -> y (..., D), cache."""
+    """x (..., D), gamma (D,) -> y (..., D), cache. Raises ValueError if shapes do not fit."""
     xp = namespace(x)
+    check_array("gamma", gamma, x.shape[-1:])
     inverse_rms = 1 / xp.sqrt(xp.mean(x * x, axis=-1, keepdims=True) + eps)  # (..., 1)
     x_hat = x * inverse_rms  # (..., D)
     return gamma * x_hat, {"x_hat": x_hat, "inverse_rms": inverse_rms, "gamma": gamma}
@@ -51,6 +55,7 @@ def rms_norm_backward(dy, cache):
     """dy (..., D) -> dx (..., D), dgamma (D,)."""
     xp = namespace(dy)
     x_hat = cache["x_hat"]
+    check_array("dy", dy, x_hat.shape)
     dx_hat = cache["gamma"] * dy  # (..., D)
     through_rms = x_hat * xp.mean(dx_hat * x_hat, axis=-1, keepdims=True)  # (..., D)
     dx = cache["inverse_rms"] * (dx_hat - through_rms)

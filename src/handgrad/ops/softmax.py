@@ -7,7 +7,7 @@ The maximum is subtracted first; softmax does not feel a shift, and exp cannot o
 attends to nothing, gives zeros: the empty sum of the values, and no gradient.
 """
 
-from ..algebra import namespace
+from ..algebra import check_array, namespace
 
 
 def softmax(s):
@@ -24,4 +24,5 @@ def softmax_backward(da, cache):
     """da (..., S) -> ds (..., S)."""
     xp = namespace(da)
     a = cache["a"]
+    check_array("da", da, a.shape)
     return a * (da - xp.sum(a * da, axis=-1, keepdims=True))

@@ -1,0 +1,120 @@
+"""Each room works with no more than what pyproject.toml declares for it: the dependencies, or one extra."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import handgrad
+
+PACKAGE = Path(handgrad.__file__).parent
+PROJECT = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+NEEDS = {
+    r"twin|fast\.parallel": "oracle",
+    r"course\.(figures|interactive)|chapters\.\w+\.figures|chapters\.speed\.races": "figures",
+    r"course\.(evidence|rules)": "book",
+}
+"""Which rooms need an extra; all others need the dependencies only."""
+
+WITHOUT = """
+import importlib, importlib.metadata, sys
+allowed, modules = (argument.split() for argument in sys.argv[1:3])
+owners = importlib.metadata.packages_distributions()
+
+class OnlyWhatIsAllowed:
+    def find_spec(name, path=None, target=None):
+        distributions = {owner.lower().replace("_", "-") for owner in owners.get(name, ())}
+        if distributions and not distributions & set(allowed):
+            raise ModuleNotFoundError(f"{name} is in {distributions}, which is not declared", name=name)
+
+sys.meta_path.insert(0, OnlyWhatIsAllowed)
+for module in modules:
+    importlib.import_module(module)
+exec(sys.argv[3])
+"""
+USES = {
+    "": """
+import numpy as np
+from handgrad import check, fast, train
+from handgrad.config import Config
+from handgrad.ops.table import OPS
+check.prove(OPS["softmax"])
+check.differences(OPS["softmax"], np.random.default_rng(0), digits=50)
+config = Config("decoder", V=5, D=4, H=2, F=3, N=1, norm="pre")
+recipe = train.Recipe(steps=2, batch_size=2, peak=0.1, warmup=1)
+tokens = np.array([[1, 2, 3], [3, 2, 1]])
+for engine in (train.readable, fast.engine):
+    state = train.start(config, 0)
+    train.run(state, lambda rng, B: {"tokens": tokens, "target_out": tokens}, config, recipe, engine=engine)
+""",
+    "oracle": """
+import numpy as np
+from handgrad import check
+from handgrad.ops.table import OPS
+check.autograd(OPS["softmax"], np.random.default_rng(0))
+""",
+    "figures": """
+from handgrad.course.figures import subplots
+subplots()
+""",
+    "book": """
+from handgrad.course.evidence import displayed
+assert displayed("$$ x $$ (eq-x)") == [("eq-x", "x")]
+""",
+}
+"""What one does with each."""
+
+
+def modules():
+    """{module of the package: the extra that it needs, or ""}."""
+    names = sorted(
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        for path in PACKAGE.rglob("*.py")
+    )
+    extra_of = {name: [e for pattern, e in NEEDS.items() if re.fullmatch(pattern, name)] for name in names}
+    return {f"handgrad.{name}": "".join(extras) for name, extras in extra_of.items() if name != "__init__"}
+
+
+def brought_along(requirements):
+    """The names of all distributions that these requirements bring along."""
+    todo, found = [(Requirement(text), "") for text in requirements], set()
+    while todo:
+        requirement, extra = todo.pop()
+        name = requirement.name.lower().replace("_", "-")
+        wanted = requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+        if not wanted or (name, *requirement.extras) in found:
+            continue
+        found.add((name, *requirement.extras))
+        try:
+            below = [Requirement(text) for text in requires(requirement.name) or ()]
+        except PackageNotFoundError:
+            continue  # of another system
+        todo += [(other, extra) for other in below for extra in ("", *requirement.extras)]
+    return {name for name, *_ in found}
+
+
+def imported(names, extra, use=""):
+    """Import modules, and use them, where only handgrad with one extra is installed: the finished process."""
+    allowed = brought_along([*PROJECT["dependencies"], *EXTRAS.get(extra, ())]) | {"handgrad"}
+    command = [sys.executable, "-c", WITHOUT, " ".join(sorted(allowed)), " ".join(names), use]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("extra", ["", *EXTRAS])
+def test_a_room_works_with_what_is_declared_for_it(extra):
+    own = [name for name, needed in modules().items() if needed == extra]
+    assert own
+    run = imported(own, extra, USES[extra])
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("module, extra", [(m, e) for m, e in modules().items() if e])
+def test_and_needs_it(module, extra):
+    run = imported([module], "")
+    assert run.returncode != 0 and "which is not declared" in run.stderr, f"{module} does not need {extra}"
