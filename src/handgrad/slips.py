@@ -167,7 +167,7 @@ def of_shape_only(node):
             return True
         case ast.Call(ast.Name("library" | "empty") | ast.Attribute(ast.Name("arena"), "empty" | "like")):
             return True
-        case ast.Call(ast.Name("check_array" | "check_number")):
+        case ast.Call(ast.Name(name)) if name.startswith("check_"):
             return True
         case ast.Call(ast.Attribute(ast.Name("np" | "xp"), "zeros_like")) | ast.Attribute(
             _, "ndim" | "dtype"

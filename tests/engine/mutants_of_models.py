@@ -295,6 +295,51 @@ def refusals(asked, gradients, forward):
     return {f"{number}: {words}": np.ones(1) for number, words in enumerate(said)}
 
 
+def doors(asked):
+    """What is said where the fast step's own arguments do not fit: the first words, as keys of a tree."""
+    params, config, batch, _ = asked.arrays()
+    out, workspace = optree.tree_map(lambda p: 0 * p, params), asked.workspace()
+
+    def gradients(params=params, out=out):
+        return step.loss_and_gradients(params, config, batch, None, 0.0, workspace, out)
+
+    def forward(params=params):
+        return step.forward(params, config, batch, None, workspace)
+
+    _, cache = gradients(), forward()[1]
+    upstream = asked.to(np.ones((*batch["tokens"].shape, config.V)))
+    given = [
+        lambda: gradients(out=out | {"head": {}}),
+        lambda: gradients(out=params),
+        lambda: gradients(out={f"{key} ": part for key, part in out.items()}),
+        lambda: gradients(out=replaced(out, 0, params)),
+        lambda: gradients(params=replaced(params, -1, out)),
+        lambda: gradients(params=params | {"head": {}}),
+        lambda: forward(params=params | {"head": {}}),
+        lambda: step.backward(upstream[:1], cache),
+        lambda: step.backward(upstream, cache, out=params),
+    ]
+    said = [message(f) for f in given]
+    with workspace.one_step():
+        said += [message(f) for f in (gradients, forward, lambda: step.backward(upstream, cache, out=out))]
+    assert step.backward(upstream, cache, out=out) is out
+    return {f"{number}: {words.rpartition(': expected')[0]}": np.ones(1) for number, words in enumerate(said)}
+
+
+def replaced(tree, number, other):
+    """The tree, with one leaf of another."""
+    leaves, structure = optree.tree_flatten(tree)
+    leaves[number] = optree.tree_leaves(other)[number]
+    return optree.tree_unflatten(structure, leaves)
+
+
+def wanted_of_doors():
+    names = [*["out"] * 5, "params", "params", "dlogits", "out", *["workspace"] * 3]
+    kinds = [*["ValueError"] * 9, *["RuntimeError"] * 3]
+    said = enumerate(zip(kinds, names))
+    return {f"{number}: {kind}: {name}": np.ones(1) for number, (kind, name) in said}
+
+
 DECODER = next(case for case in CASES.values() if case["kind"] == "decoder")
 DECODER = DECODER | {"B": 3, "pad": None, "blind": None}
 DECODER = DECODER | {"p": 0.3, "dropout_sites": ("embedding", "attention", "sublayer")}
@@ -330,6 +375,7 @@ def cases_of_pieces(library):
             lambda: refusals(asked, step.loss_and_gradients, step.forward),
             lambda: refusals(asked, model.loss_and_gradients, model.forward),
         ),
+        "doors": (lambda: doors(asked), wanted_of_doors),
     }
     return [Case(f"{name}, {library}", *functions, 1e-12) for name, functions in pieces.items()]
 
@@ -488,11 +534,16 @@ def goes_back(name):
     return name.endswith("backward") or name == "loss_and_gradients"
 
 
+def goes_on(name):
+    """What only looks at arguments, and says what is wrong with them, has tests of its own."""
+    return not name.startswith("check_") and name not in ("described", "kind", "span")
+
+
 TARGETS = {
     "blocks": (functions(blocks, goes_back), READABLE),
     "model": (functions(model, goes_back), READABLE),
-    "sharing": (functions(sharing), FAST),
-    "kernels": (functions(kernels), FAST),
+    "sharing": (functions(sharing, goes_on), FAST),
+    "kernels": (functions(kernels, goes_on), FAST),
     "step": (functions(step), FAST),
 }
 

@@ -61,14 +61,19 @@ SAME = {
     "sharing.arguments_of": {
         "`batch.items()` is run through the other way round": KEYS,
         "In `E`: ": KIND,
-        "the factor `2` is too many, at `keeps_of(": REST,
+    },
+    "sharing.receiving": {
+        "is run through the other way round": SPEED,
+        "`arrays + leaves` has lost its": SPEED,
+        "is not asked: it is always True": SPEED,
+        "+ 1` stands where `len(": SPEED,
+        "In `workspace.received`: the line `workspace.received = ": SPEED,
     },
     "sharing.gradients_of_others": {"is run through the other way round": APART},
     "sharing.added_up": {
         "is run through the other way round": APART,
         "`optree.tree_leaves(grads)` has lost its first": "the first leaf is a matrix",
         "`leaf.ndim == 1` is not asked: it is always True": SPEED,
-        "`optree.tree_map` stands where `optree.tree_map_` should": "the function itself adds in place",
     },
     "kernels.empty": {
         "`x.new_empty(shape)`": SCRATCH,
