@@ -5,16 +5,18 @@ right function is replaced by another one, as one does who forgets a factor, sum
 takes one array for another. The witnesses must refute every wrong backward that is made so; the judge of the
 exercises looks for the one that does what a learner's function does.
 
-    Program             a function, of which expressions can be replaced
+    Program             a function, of which expressions can be replaced, and lines
     Edit                which are replaced and by what, the kind of slip, and its words
+    watched             the variables of functions while something runs, which say what can be replaced
     wrong_backwards     what edits make of the backward of an operation
 """
 
 import ast
-import copy
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,11 +26,14 @@ import optree
 from .slips import (
     HABITS,
     KINDS,
+    LINE_RULES,
     RULES,
+    Line,
     Place,
     code,
     computed_from,
     expression,
+    headers,
     of_shape_only,
     replaced,
     statements,
@@ -65,10 +70,12 @@ class Program:
     """A function whose expressions can be replaced.
 
     function: a Python function, or the source of one. names: what it may use besides its own globals.
-    outputs: names of the results, if it returns a tuple of them. ValueError if there is no source.
+    outputs: names of the results, if it returns a tuple of them. lines: its lines are edited too, with their
+    conditions, loops, keys and slices, as befits a program that is more than formulas.
+    ValueError if there is no source.
     """
 
-    def __init__(self, function, names=None, outputs=()):
+    def __init__(self, function, names=None, outputs=(), lines=False):
         source = function if isinstance(function, str) else inspect.getsource(function)
         tree = ast.parse(textwrap.dedent(source)).body[0]
         if not isinstance(tree, ast.FunctionDef):
@@ -76,30 +83,54 @@ class Program:
         if ast.get_docstring(tree):
             tree.body = tree.body[1:]
         tree.decorator_list = []
-        self.tree, self.outputs = tree, tuple(outputs)
+        self.tree, self.outputs, self.lines = tree, tuple(outputs), lines
         self.names = dict(getattr(function, "__globals__", {})) | (names or {})
 
     def function(self, *edits):
         """The function after the edits. Its globals are its own."""
+        scope = dict(self.names)
+        exec(compile(ast.Module([self._after(edits)], []), "<mutant>", "exec"), scope)
+        return scope[self.tree.name]
+
+    def source(self, *edits):
+        """The text of the function after the edits."""
+        return ast.unparse(self._after(edits))
+
+    def _after(self, edits):
         changes = {id(old): new for edit in edits for old, new in edit.changes}
-        return self._compiled(replaced(self.tree, changes))
+        return ast.fix_missing_locations(replaced(self.tree, changes))
 
     def edits(self, arguments, sizes=()):
         """Every Edit, the cheap ones first, for arguments like these: of other shapes others are made.
 
         sizes: {name: number} that may come in where they should not. Raises what the function raises.
         """
+        function = self.function()
+        function.__globals__.update(sizes)
+        with watched(function) as calls:
+            function(*arguments)
+        return self.edits_of(calls[-1][1], sizes)
+
+    def edits_of(self, found, sizes=()):
+        """The same for a call that was watched. found: its variables."""
         single = [
             Edit(((at.node, new),), kind, what, "".join(where), at.label, cost=KINDS[kind][0])
-            for at in self.places(arguments, sizes)
+            for at in self.places(found, sizes)
             for rule in RULES
             for new, kind, what, *where in rule(at)
         ]
-        return sorted([*single, *habits(single), *moves(single)], key=lambda edit: edit.cost)
+        of_lines = [
+            Edit(((old, new),), kind, what, "", line.label, cost=KINDS[kind][0])
+            for line in (self._lines(found) if self.lines else ())
+            for rule in LINE_RULES
+            for old, new, kind, what in rule(line)
+        ]
+        several = [*habits(single), *moves(single)]
+        return sorted([*single, *of_lines, *several], key=lambda edit: edit.cost)
 
-    def places(self, arguments, sizes=()):
-        """Every expression that is computed, with what can be seen from it."""
-        found = self._locals(arguments, sizes)
+    def places(self, found, sizes=()):
+        """Every expression that is computed, with what can be seen from it. found: variables of a call."""
+        found = dict(found)
         found |= {f"cache[{k!r}]": v for k, v in dict(found.get("cache") or {}).items()}
         floats = {name: x for name, x in found.items() if hasattr(x, "ndim") or isinstance(x, float)}
         arrays = {name: x for name, x in floats.items() if np.asarray(x).dtype.kind == "f"}
@@ -107,21 +138,31 @@ class Program:
         for statement in statements(self.tree.body):
             here = {name: (np.ndim(x), id(x)) for name, x in arrays.items() if name in seen}
             for root, label in self._roots(statement):
-                stack = [(root, None)]
+                stack = [(root, statement if isinstance(statement, ast.Expr) else None)]
                 while stack:
                     node, parent = stack.pop()
                     if of_shape_only(node):
                         continue
                     yield Place(node, parent, label, here, tuple(sizes))
-                    stack += [(child, node) for child in reversed(computed_from(node))]
-            stored = (
-                n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-            )
-            seen |= {name.id for name in stored}
+                    named = [(k.value, k) for k in getattr(node, "keywords", ()) if self.lines]
+                    stack += [*named, *((child, node) for child in reversed(computed_from(node)))]
+            seen |= _stored(statement)
 
     @cached_property
     def _arguments(self):
-        return [argument.arg for argument in self.tree.args.args]
+        inside = ast.walk(self.tree) if self.lines else ast.walk(self.tree.args)
+        return [node.arg for node in inside if isinstance(node, ast.arg)]
+
+    def _lines(self, found):
+        """Every statement and the head of every loop and branch, with what can be seen from it."""
+        numbers = {name: x for name, x in found.items() if isinstance(x, int | dict | slice)}
+        values = [node.value for node in ast.walk(self.tree) if isinstance(node, ast.Constant)]
+        seen, words = set(self._arguments), dict.fromkeys(v for v in values if isinstance(v, str))
+        for statement, parts in headers(self.tree.body):
+            here = {name: (type(x), id(x)) for name, x in numbers.items() if name in seen}
+            label = next((label for _, label in self._roots(statement)), code(parts[0]).strip("`"))
+            yield Line(statement, parts, label, here, tuple(words), self.tree)
+            seen |= _stored(statement)
 
     def _roots(self, statement):
         """(expression, name of what it computes). Of several results, all together, then each by itself."""
@@ -139,22 +180,33 @@ class Program:
         elif value is not None:
             yield value, code(target or value).strip("`")
 
-    def _locals(self, arguments, sizes):
-        """The variables of the function at its end, by name."""
 
-        class AllLocals(ast.NodeTransformer):
-            def visit_Return(self, node):
-                return ast.Return(expression("(A, locals())", A=node.value))
+def _stored(statement):
+    """The names that it gives to something."""
+    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
-        tree = ast.fix_missing_locations(AllLocals().visit(copy.deepcopy(self.tree)))
-        function = self._compiled(tree)
-        function.__globals__.update(sizes)
-        return function(*arguments)[1]
 
-    def _compiled(self, tree):
-        scope = dict(self.names)
-        exec(compile(ast.Module([tree], []), "<mutant>", "exec"), scope)
-        return scope[tree.name]
+@contextmanager
+def watched(*functions):
+    """Collect (function, its variables at the end) of every call. Functions inside a function count as it."""
+    calls, before = [], sys.getprofile()
+    owners = {own: f for f in functions for own in _written_in(f.__code__)}
+
+    def look(frame, event, _):
+        if event == "return" and frame.f_code in owners:
+            calls.append((owners[frame.f_code], dict(frame.f_locals)))
+
+    sys.setprofile(look)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
+def _written_in(own):
+    """This code and that of all functions inside it which have a name."""
+    inner = [part for part in own.co_consts if inspect.iscode(part) and not part.co_name.startswith("<")]
+    return [own, *(code for part in inner for code in _written_in(part))]
 
 
 # Several places ---------------------------------------------------------------------------------------------

@@ -4,13 +4,15 @@ A rule looks at one expression of a right program and says what may stand there 
 is wrong then: a factor is missing, a sum runs over another axis, `dy` stands where `dx_hat` should. `mutants`
 asks all rules about all expressions.
 
-    KINDS    the kinds of slips, their cost and their words
-    RULES    expression -> what may stand there instead
+    KINDS         the kinds of slips, their cost and their words
+    RULES         expression -> what may stand there instead
+    LINE_RULES    line of a program -> what may stand in the place of a part of it
 """
 
 import ast
 import copy
 import itertools
+import re
 from dataclasses import dataclass
 
 KINDS = {
@@ -80,6 +82,21 @@ class Place:
     sizes: tuple
 
 
+@dataclass(frozen=True)
+class Line:
+    """A statement, or the head of a loop or branch, and the expressions that belong to it and to no other.
+
+    seen: a number, slice or dictionary -> (type, which it is). words: all strings of the program.
+    """
+
+    node: ast.stmt
+    parts: tuple
+    label: str
+    seen: dict
+    words: tuple
+    program: ast.FunctionDef
+
+
 # Trees ------------------------------------------------------------------------------------------------------
 
 
@@ -113,10 +130,20 @@ def statements(body):
         yield from statements(inner) if inner else [statement]
 
 
+def headers(body):
+    """(statement, its own expressions) of every statement, also inside others, in order."""
+    for statement in body:
+        inner = [*getattr(statement, "body", []), *getattr(statement, "orelse", [])]
+        of_inner = {id(node) for node in inner}
+        parts = tuple(node for node in ast.iter_child_nodes(statement) if id(node) not in of_inner)
+        yield statement, parts
+        yield from headers(inner)
+
+
 def computed_from(node):
     """The expressions of which this one is made. Axes, shapes and names of functions are not among them."""
     match node:
-        case ast.Call(ast.Name("root"), [number, _]):
+        case ast.Call(ast.Name("root" | "like"), [number, _]):
             return [number]
         case ast.Call(ast.Attribute(ast.Name("np" | "xp")) | ast.Name(), given):
             return given
@@ -138,7 +165,9 @@ def of_shape_only(node):
     match node:
         case ast.Call(ast.Name("namespace" | "pi" | "len" | "range" | "list" | "reversed" | "enumerate")):
             return True
-        case ast.Call(ast.Name("check_array" | "check_number")):
+        case ast.Call(ast.Name("library" | "empty") | ast.Attribute(ast.Name("arena"), "empty" | "like")):
+            return True
+        case ast.Call(ast.Name(name)) if name.startswith("check_"):
             return True
         case ast.Call(ast.Attribute(ast.Name("np" | "xp"), "zeros_like")) | ast.Attribute(
             _, "ndim" | "dtype"
@@ -152,6 +181,18 @@ def is_leaf(node):
     match node:
         case ast.Name(_, ast.Load()) | ast.Subscript(ast.Name("cache"), ast.Constant()):
             return True
+    return False
+
+
+def is_no_number(node):
+    """Whether nothing can be multiplied with it: several things, a condition, a word, or 0."""
+    match node:
+        case ast.Tuple() | ast.List() | ast.Dict() | ast.ListComp() | ast.DictComp():
+            return True
+        case ast.Compare() | ast.BoolOp() | ast.JoinedStr():
+            return True
+        case ast.Constant(value):
+            return not value or isinstance(value, str)
     return False
 
 
@@ -247,8 +288,7 @@ def code(node, limit=60):
             return call
 
     text = ast.unparse(Short().visit(copy.deepcopy(node)))
-    for noise in ("np.", "xp.", "cache['", "']"):
-        text = text.replace(noise, "")
+    text = re.sub(r"\b(?:np|xp)\.|\bcache\['(\w+)'\]", r"\1", text)
     return f"`{text if len(text) <= limit else text[: limit - 1] + '…'}`"
 
 
@@ -257,7 +297,7 @@ def code(node, limit=60):
 
 
 def order(at):
-    if at.parent is None and isinstance(at.node, ast.Tuple):
+    if at.parent is None and isinstance(at.node, ast.Tuple) and len(at.node.elts) < 6:
         for entries in itertools.permutations(at.node.elts):
             if list(entries) != at.node.elts:
                 new = ast.copy_location(ast.Tuple([*entries], ast.Load()), at.node)
@@ -439,7 +479,7 @@ def insertions(at):
         for small in ("1e-8", "1e-6", "1e-5"):
             yield expression(f"(A + {small})", A=at.node), "guard", f"{small} is added to {whole}"
     is_term = is_sum(at.parent) and not is_sum(at.node)
-    if isinstance(at.node, ast.Tuple) or not (at.parent is None or is_term or reduction(at.parent)):
+    if is_no_number(at.node) or not (at.parent is None or is_term or reduction(at.parent)):
         return
     sizes = [form.format(size) for size in at.sizes for form in ("{}", "{} ** 0.5")]
     arrays = {which: name for name, (_, which) in reversed(at.seen.items())}  # each by its first name
@@ -464,3 +504,158 @@ def within(at):
 
 
 RULES = (order, sums, products, matrix_products, reductions, names, powers, calls, numbers, insertions)
+
+
+# Rules of lines ---------------------------------------------------------------------------------------------
+# Each takes a Line and yields (a part of it, what stands there instead, kind, what is wrong then).
+
+
+def within_line(line):
+    """Every node of the line."""
+    return [node for part in line.parts for node in ast.walk(part)]
+
+
+def lost(line):
+    match line.node:
+        case ast.Assign() | ast.AugAssign() | ast.Expr():
+            yield line.node, ast.Pass(), "step", f"the line {code(line.node)} is left out"
+
+
+def added(line):
+    match line.node:
+        case ast.AugAssign(target, op, value):
+            whole = code(line.node)
+            yield line.node, ast.Assign([target], value), "term", f"`=` stands in {whole}"
+            for other in OPPOSITE.get(type(op), ()):
+                changed = ast.AugAssign(target, other(), value)
+                yield line.node, changed, "sign", f"{code(changed)} stands where {whole} should"
+
+
+OPPOSITE = {ast.Add: (ast.Sub,), ast.Sub: (ast.Add,), ast.Mult: (ast.Div,), ast.Div: (ast.Mult,)}
+
+
+def questions(line):
+    """Conditions: of branches, of comprehensions, and those that `and` and `or` join."""
+    for node in within_line(line) + [line.node]:
+        match node:
+            case ast.If(test) | ast.IfExp(test):
+                tests = [test]
+            case ast.comprehension():
+                tests = node.ifs
+            case ast.BoolOp():
+                for n, one in enumerate(node.values):
+                    rest = but(node.values, n)
+                    new = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
+                    yield node, new, "condition", f"{code(one)} is not asked, of {code(node)}"
+                continue
+            case _:
+                continue
+        for test in tests:
+            turned = ast.UnaryOp(ast.Not(), test)
+            yield test, turned, "condition", f"{code(test)} is used the wrong way round"
+            for always in (True, False):
+                what = f"{code(test)} is not asked: it is always {always}"
+                yield test, ast.Constant(always), "condition", what
+
+
+def comparisons(line):
+    near = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+    for node in within_line(line):
+        match node:
+            case ast.Compare(left, [op], [right]) if type(op) in near:
+                new = ast.Compare(left, [near[type(op)]()], [right])
+                yield node, new, "condition", f"{code(new)} stands where {code(node)} should"
+
+
+def loops(line):
+    """What a loop runs over: the other way round, or all but one."""
+    for node in [line.node, *within_line(line)]:
+        if isinstance(node, ast.For | ast.comprehension):
+            whole = code(node.iter)
+            for form, what in LOOPS.items():
+                yield node.iter, expression(form, A=node.iter), "order", f"{whole} {what}"
+
+
+LOOPS = {
+    "list(A)[::-1]": "is run through the other way round",
+    "list(A)[1:]": "has lost its first",
+    "list(A)[:-1]": "has lost its last",
+}
+
+
+def targets(line):
+    match line.node:
+        case ast.Assign([ast.Tuple(names)], value) if not isinstance(value, ast.Tuple) or len(names) > 5:
+            for a, b in itertools.combinations(names, 2):
+                if not isinstance(a, ast.Starred) and not isinstance(b, ast.Starred):
+                    changed = {id(a): copy.copy(b), id(b): copy.copy(a)}
+                    target = line.node.targets[0]
+                    what = f"{code(a)} and {code(b)} are exchanged, at the left"
+                    yield target, replaced(target, changed), "names", what
+
+
+def slices(line):
+    for node in within_line(line):
+        if isinstance(node, ast.Slice):
+            for name, bound in ("lower", node.lower), ("upper", node.upper), ("step", node.step):
+                if bound is not None:
+                    fields = {"lower": node.lower, "upper": node.upper, "step": node.step} | {name: None}
+                    what = f"the slice {code(node)} has lost {code(bound)}"
+                    yield node, ast.Slice(**fields), "size", what
+            if node.lower is None and node.upper is None:
+                yield node, ast.Slice(ast.Constant(1), None, node.step), "size", "a slice has lost its first"
+                yield node, ast.Slice(None, ast.Constant(-1), node.step), "size", "a slice has lost its last"
+
+
+def counts(line):
+    """Whole numbers, axes and lengths: one more and one less."""
+    for node in within_line(line):
+        match node:
+            case ast.Constant(int() | float() as n) if not isinstance(n, bool):
+                for new in (n + 1, n - 1):
+                    what = f"{new:.12g} stands where {n:.12g} should"
+                    yield node, expression(f"({new})"), "number", what
+            case ast.Call(ast.Name("len")) | ast.BinOp(_, ast.FloorDiv()):
+                new = expression("A + 1", A=node)
+                yield node, new, "number", f"{code(new)} stands where {code(node)} should"
+
+
+def words(line):
+    """Keys and names in quotes: another one of the program."""
+    for node in within_line(line):
+        match node:
+            case ast.Constant(str() as own):
+                for other in line.words:
+                    if other != own and (len(other) > 2) == (len(own) > 2):
+                        new, what = ast.Constant(other), f'"{other}" stands where "{own}" should'
+                        yield node, new, "name", f"{what}, in {code(line.node)}"
+
+
+def fields(line):
+    """x.a for x.b, where the program reads both."""
+    read = {}
+    for node in ast.walk(line.program):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            read.setdefault(node.value.id, {})[node.attr] = None
+    for node in within_line(line):
+        match node:
+            case ast.Attribute(ast.Name(x), own):
+                for other in read[x]:
+                    if other != own:
+                        new = ast.Attribute(node.value, other, node.ctx)
+                        what = f"{code(new)} stands where {code(node)} should"
+                        yield node, new, "name", what
+
+
+def variables(line):
+    """A number, slice or dictionary for another one."""
+    for node in within_line(line):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in line.seen:
+            kind, which = line.seen[node.id]
+            for other, (other_kind, other_which) in line.seen.items():
+                if other_kind is kind and other_which != which:
+                    what = f"`{other}` stands where `{node.id}` should, in {code(line.node)}"
+                    yield node, ast.Name(other, ast.Load()), "name", what
+
+
+LINE_RULES = (lost, added, questions, comparisons, loops, targets, slices, counts, words, fields, variables)

@@ -6,11 +6,11 @@ import inspect
 import numpy as np
 import pytest
 
-from handgrad.mutants import Program, wrong_backwards
+from handgrad.mutants import Program, watched, wrong_backwards
 from handgrad.ops import softmax_backward
 from handgrad.ops.normalization import layer_norm, layer_norm_backward
 from handgrad.ops.table import NUMERIC_SIZES, OPS
-from handgrad.slips import KINDS, RULES, code, expression, replaced
+from handgrad.slips import KINDS, LINE_RULES, RULES, code, expression, replaced
 
 
 def centre(x, w, mask):
@@ -110,6 +110,55 @@ def test_an_edit_of_sums_and_products_is_what_its_words_say(kind, words, line):
     edits = [e for e in program.edits(ARGUMENTS[:2]) if e.kind == kind and words in e.place]
     assert edits, words
     assert any(line in source(program, edit) for edit in edits), [source(program, e) for e in edits]
+
+
+def walk(dy, cache, *, steps, flag=None):
+    grads, dh, first, last = {"W": 0.0}, dy, 1, 3
+    if flag and "post" in cache:
+        dh, scale = np.divmod(cache["post"], cache["scale"])
+    for n in reversed(range(steps)):
+        dh *= dy.ndim - n
+        grads["W"] += dh[first:last].sum(axis=0, keepdims=steps > 2)
+    kept = {name: gradient for name, gradient in grads.items() if steps < dy.size}
+    return dh, grads if flag is None else kept
+
+
+LINES = [
+    ("step", "the line `dh *= dy.ndim - n` is left out", "        pass\n"),
+    ("term", "`=` stands in `grads['W'] += ", "        grads['W'] = dh[first:last]"),
+    ("sign", "-= dh[first:last]", "        grads['W'] -= dh[first:last]"),
+    ("sign", "`dh /= dy.ndim - n` stands where `dh *= dy.ndim - n` should", "        dh /= dy.ndim - n"),
+    (
+        "condition",
+        "`flag and 'post' in cache` is used the wrong way round",
+        "if not (flag and 'post' in cache):",
+    ),
+    ("condition", "is not asked: it is always True", "    if True:"),
+    ("condition", "`flag` is not asked, of `flag and 'post' in cache`", "    if 'post' in cache:"),
+    ("condition", "`steps < dy.size` is not asked: it is always False", "grads.items() if False}"),
+    ("condition", "`flag is None` is used the wrong way round", "grads if not flag is None else"),
+    ("condition", "`steps >= 2` stands where `steps > 2` should", "keepdims=steps >= 2)"),
+    ("order", "is run through the other way round", "for n in list(reversed(range(steps)))[::-1]:"),
+    ("order", "has lost its first", "for n in list(reversed(range(steps)))[1:]:"),
+    ("order", "has lost its last", "for name, gradient in list(grads.items())[:-1]"),
+    ("size", "the slice `first:last` has lost `last`", "dh[first:].sum("),
+    ("number", "1 stands where 0 should", ".sum(axis=1, "),
+    ("name", '"post" stands where "scale" should', "np.divmod(cache['post'], cache['post'])"),
+    ("name", "`last` stands where `first` should", "dh[last:last]"),
+    ("names", "`dh` and `scale` are exchanged, at the left", "scale, dh = np.divmod("),
+    ("name", "`dy.size` stands where `dy.ndim` should", "dy.size - n"),
+]
+
+
+FOUND = {"dy": RNG.normal(size=(4, 3)), "steps": 2, "first": 1, "last": 3}
+
+
+@pytest.mark.parametrize("kind, words, line", LINES, ids=[f"{k}-{i}" for i, (k, *_) in enumerate(LINES)])
+def test_an_edit_of_a_line_is_what_its_words_say(kind, words, line):
+    program = Program(walk, lines=True)
+    edits = [e for e in program.edits_of(FOUND) if e.kind == kind and words in e.place]
+    assert edits, words
+    assert any(line in program.source(edit) for edit in edits), [program.source(e) for e in edits]
 
 
 def test_every_kind_is_expected_here():
@@ -222,3 +271,25 @@ def test_every_rule_is_used():
     program, other = Program(centre), Program(heavy)
     kinds = {e.kind for e in [*program.edits(ARGUMENTS, SIZES), *other.edits(ARGUMENTS[:2])]}
     assert kinds == set(KINDS) and len(RULES) == 10
+
+
+def test_every_rule_of_lines_is_used_and_only_where_lines_are_asked_for():
+    program = Program(walk, lines=True)
+    for rule in LINE_RULES:
+        assert any(slip for line in program._lines(FOUND) for slip in rule(line)), rule
+    assert not any("is not asked" in edit.what for edit in Program(walk).edits_of(FOUND))
+
+
+def test_the_variables_of_a_call_are_seen_at_its_end_also_those_of_a_function_inside():
+    def outer(x):
+        def inner(y):
+            z = y + 1
+            return [n * z for n in range(2)]
+
+        x = inner(x)
+        return x
+
+    with watched(outer, centre) as calls:
+        assert outer(2) == [0, 3]
+    assert [(f, sorted(found)) for f, found in calls] == [(outer, ["y", "z"]), (outer, ["inner", "x"])]
+    assert calls[0][1] == {"y": 2, "z": 3} and calls[1][1]["x"] == [0, 3]

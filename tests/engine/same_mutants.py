@@ -1,0 +1,297 @@
+"""Edits that change nothing: why, for a function and a part of the place of each edit.
+
+No other edit of the functions of `mutants_of_models` passes its cases, and for each part there is one.
+"""
+
+TERMS = "terms and factors may change places"
+KEYS = "the order of the keys is not felt"
+APART = "these are computed apart from each other, in any order"
+EMPTY = "both are empty there"
+TWICE = "exchanged in the cache, and exchanged again where they are used"
+MEAN = "dx of LayerNorm has mean 0 already"
+SOFTMAX = "the softmax takes away what all entries of a row share"
+SUM = "the rows of dS sum to 0 already"
+SCRATCH = "these numbers are written before they are read"
+RETURNED = "what is returned is used, and not the array that was given for it"
+KIND = "it is asked for its library, type or length only"
+DEVICE = "it brings arrays to the device of the parameters; on a CPU torch takes NumPy's as they are"
+SPEED = "it is slower or quicker, or takes more memory or less"
+FLAGS = "0 and 1 are their own roots and squares"
+INFINITE = "twice and half of infinity are infinity, and of 0 are 0"
+REST = "what is too much in the list is never asked for"
+NO_DROPOUT = "without keep, p is not asked"
+ONE_AXIS = "the first axis is the last, or has length 1"
+SAME_ARRAY = "both names are one array there"
+FALSE = "it is as false, or as true, as what stood there"
+
+SAME = {
+    "blocks.normalize_backward": {"In `dx`: the mean is taken away from `dx`.": MEAN},
+    "blocks.sublayer_backward": {
+        "`dy` stands where `dh` should, in `normalize_backward(dh, output)`": SAME_ARRAY,
+        "In all of `dy + dh`: `dh` and `dy` are exchanged.": TERMS,
+    },
+    "blocks.self_attend_backward": {
+        "`dx` and `dmemory` are exchanged, at the left.": TERMS,
+        "Everywhere: `dmemory` and `dx` are exchanged.": TERMS,
+    },
+    "model.head_backward": {"`own.items()` is run through the other way round": KEYS},
+    "model.backward": {
+        "`grads.items()` is run through the other way round": KEYS,
+        "`of_decoder` stands where `grads` should": SAME_ARRAY,
+    },
+    "model.loss_and_gradients": {
+        "In `targets`: `like` is left out": DEVICE,
+        "In `(loss, counted)`: the mean is taken away from `logits`.": SOFTMAX,
+    },
+    "sharing.weighted_targets": {
+        "a root is taken of `like(counted, x)`": FLAGS,
+        "`like(counted, x)` is squared": FLAGS,
+        "`counted` stands there twice": FLAGS,
+        "the factor `weights` is too many, at `1 / m`": FLAGS,
+        "`like` is left out, around `targets * counted`": DEVICE,
+    },
+    "sharing.keeps_of": {"the factor `2` is too many, at `keeps`": REST},
+    "sharing.next_keep_of": {
+        "`keeps` is run through the other way round": KEYS,
+        "a root is taken of `next(own)[1][rows]`": FLAGS,
+        "`next(own)[1][rows]` is squared": FLAGS,
+        "a root is taken of `keep if site": FLAGS,
+        "`keep if site == 'attention' else keep.reshape(-1, keep.shap…` is squared": FLAGS,
+    },
+    "sharing.arguments_of": {
+        "`batch.items()` is run through the other way round": KEYS,
+        "In `E`: ": KIND,
+    },
+    "sharing.receiving": {
+        "is run through the other way round": SPEED,
+        "`arrays + leaves` has lost its": SPEED,
+        "is not asked: it is always True": SPEED,
+        "+ 1` stands where `len(": SPEED,
+        "In `workspace.received`: the line `workspace.received = ": SPEED,
+    },
+    "sharing.gradients_of_others": {"is run through the other way round": APART},
+    "sharing.added_up": {
+        "is run through the other way round": APART,
+        "`optree.tree_leaves(grads)` has lost its first": "the first leaf is a matrix",
+        "`leaf.ndim == 1` is not asked: it is always True": SPEED,
+    },
+    "kernels.empty": {
+        "`x.new_empty(shape)`": SCRATCH,
+        "`empty(size + line, x.dtype)`": SCRATCH,
+        "is squared": SPEED,
+        "`LINE // x.itemsize + 1`": SPEED,
+        "the factor `2` is too many, at `LINE": SPEED,
+        "the factor `2` is too many, at `size`": SPEED,
+        "the factor `2` is too many, at `line`": SPEED,
+        "`ndarray` stands where `empty` should": "np.ndarray of a shape is np.empty of it",
+        "the mean is taken away from `x`": KIND,
+        "`memory` stands where `x` should, in `x.itemsize`": "both have one type",
+    },
+    "kernels.heads": {"is given `1` and `2` in the wrong order": TERMS},
+    "kernels.linear": {"`b is not None and library(x) is not np` is not asked: it is always False": SPEED},
+    "kernels.matmul": {"`out.is_contiguous()` is not asked: it is always False": SPEED},
+    "kernels.column_sum": {
+        "`isinstance(x, ndarray)` is not asked: it is always False": SPEED,
+        "`ones(len(x), x.dtype)` is left out": "they are ones already",
+    },
+    "kernels.ones": {"`ones(n, dtype)`": FLAGS},
+    "kernels.take": {"the mean is taken away from `out`": RETURNED},
+    "kernels.scale_shift": {
+        "is given `x` and `gamma` in the wrong order": TERMS,
+        "`beta is not None and library(x) is not np` is not asked: it is always False": SPEED,
+    },
+    "kernels.subtract_product": {
+        "is given `y` and `z` in the wrong order": TERMS,
+        "Everywhere: `y` and `z` are exchanged": TERMS,
+        "the mean is taken away from `scratch`": SCRATCH,
+    },
+    "kernels.standardize": {
+        "`arena.blocks(x, x_hat, inverse_std)` is run through the other way round": APART,
+        "is given `own` and `r` in the wrong order": TERMS,
+    },
+    "kernels.hidden_future": {
+        "the factor `2` is too many": INFINITE,
+        "the division by `2` is too many": INFINITE,
+    },
+    "kernels.exponentials": {
+        "2 stands where 1 should, in `-1`": "NumPy reads any negative length as what is left",
+        "the factor `2` is too many, at `1`": "NumPy reads any negative length as what is left",
+        "`maximum` is given": TERMS,
+        "`empty_rows` is not asked: it is always True": SPEED,
+        "In `total[total == 0]`: ": "any multiple of a row of zeros is 0",
+    },
+    "kernels.softmax_backward": {
+        "`vecdot` is given `e` and `ds` in the wrong order": TERMS,
+        "`ds.addcmul_` is given `e` and": TERMS,
+    },
+    "kernels.drop": {"a root is taken of `keep`": FLAGS, "`keep` is squared": FLAGS},
+    "kernels.turn": {"the slice `0::2` has lost `0`": "it is where a slice begins"},
+    "kernels.cross_entropy": {
+        "is run through the other way round": APART,
+        "the sum runs over axis -1, not over axis 1": "an array with two axes",
+        "the sum runs over axis (0, 1), not over axis None": "an array with two axes",
+        "`smooth` is not asked: it is always True": SPEED,
+        "`float` is left out": DEVICE,
+        "In `s[at]`: -1 stands where 0 should": ONE_AXIS,
+        "the factor `smooth` belongs to": TERMS,
+    },
+    "kernels.adamw": {
+        "`multiply` is given": TERMS,
+        "`g` stands where `scratch` should": "g is used up",
+        "`eps` and `root_bias` are exchanged": TERMS,
+    },
+    "kernels.square": {
+        "`out` stands where `x` should, in `x.device`": KIND,
+        "the mean is taken away from `x`": KIND,
+    },
+    "kernels.gated_sum": {
+        "`gate` stands where `x` should, in `x.device`": KIND,
+        "the mean is taken away from `x`": KIND,
+        "a root is taken of `1`": FLAGS,
+        "`1` is squared": FLAGS,
+        "In `x`: the mean is taken away from `gate`": RETURNED,
+    },
+    "kernels.relu_slope": {"`gate`": FLAGS},
+    "kernels.gelu_gate": {
+        "is given `x` and": TERMS,
+        "`1` is squared": FLAGS,
+        "a root is taken of `1`": FLAGS,
+    },
+    "kernels.gelu_tanh_gate": {
+        "In `the result`: ": "nobody reads what a gate returns: it writes to out",
+        "In `out`: a root is taken of `1`": FLAGS,
+        "In `out`: `1` is squared": FLAGS,
+    },
+    "step.embed": {
+        "`0` stands there twice": INFINITE,
+        "`index` stands there twice": "0 times anything is 0",
+        """stands where "segments" should, in `cache = {""": "the entry is written again before it is read",
+        "In `(x, normed)`: the mean is taken away from `x`": RETURNED,
+    },
+    "step.normalize": {"`scale_shift` is given `x_hat` and `gamma` in the wrong order": TERMS},
+    "step.normalize_backward": {
+        "`arena.blocks(dy, x_hat, inverse_std)` is run through the other way round": APART,
+        "is given `d` and `hat` in the wrong order": TERMS,
+        "`scale_shift` is given `d` and `gamma` in the wrong order": TERMS,
+        "`subtract_product` is given `hat` and `through_variance` in the wrong order": TERMS,
+        "the mean is taken away from `product`": SCRATCH,
+    },
+    "step.joined": {
+        "`W` is run through the other way round": "a sum",
+        "`(W, b)` is run through the other way round": APART,
+        "-1 stands where 0 should, in `axis=0`": ONE_AXIS,
+        "In `the results`: -1 stands where 0 should": KIND,
+        "In `W`: -1 stands where 0 should": KIND,
+    },
+    "step.project": {"`names` is run through the other way round": "the columns say where each name is"},
+    "step.project_backward": {
+        "is run through the other way round": APART,
+        "W - 1 stands where W should, in `out=W`": RETURNED,
+        "In `sums`: the mean is taken away from `W`": RETURNED,
+    },
+    "step.attention": {
+        "`min` is given": TERMS,
+        "stands where `hidden` should, in `hidden is not None`": SPEED,
+        "at `future[:length, :length]`": INFINITE,
+        "at `hidden[..., :end]`": INFINITE,
+    },
+    "step.attention_backward": {
+        "`multiply` is given `dy` and `factor` in the wrong order": TERMS,
+        "`library(do) is not np` is": SPEED,
+        "`arena.copy` is left out, around `do`": SPEED,
+        "the line `do = arena.copy(do)` is left out": SPEED,
+        "`arena.copy` stands where `arena.like` should": SPEED,
+        "the mean is taken away from `ds`": SUM,
+        "the mean is taken away from `part`": RETURNED,
+        "Everywhere: `k` and `q` are exchanged": TWICE,
+        "Everywhere: `q` and `v` are exchanged": TWICE,
+        "Everywhere: `k` and `v` are exchanged": TWICE,
+    },
+    "step.multi_head": {
+        "is run through the other way round": APART,
+        "is not asked: it is always True": SPEED,
+        "the factor `2` is too many, at `[(h, 'QKV')]": "done twice, with the same result",
+        "`parts` and `whole` are exchanged, at the left": EMPTY,
+    },
+    "step.multi_head_backward": {
+        "is run through the other way round": APART,
+        "`parts.items()` has lost its first": "the first is Q, which lies in its place already",
+        "`dmemory is None` is not asked: it is always False": "zip ends with the cache of self-attention",
+        "of `parts[name].shape == x.shape and": SPEED,
+        "of `name == 'Q' or library(x) is np`": SPEED,
+        "`in_place` is not asked: it is always False": SPEED,
+        "`whole[name].shape != part.shape` is not asked: it is always True": "a sum over one copy",
+        "`whole[name] is not part` is not asked: it is always True": SPEED,
+        "at `parts[name] if in_place else arena.like(x)`": SPEED,
+        "`parts[name] if in_place else arena.like(x)` ": SPEED,
+        "in `for name, x in zip('QKV'": KIND,
+        """stands where "Q" should, in `in_place = """: SPEED,
+        "`parts` stands where `whole` should, in `attention_backward(": SAME_ARRAY,
+        "`whole` stands where `parts` should, in `turn(parts['Q']": SAME_ARRAY,
+    },
+    "step.active": {"is run through the other way round": APART},
+    "step.active_again": {
+        "is run through the other way round": APART,
+        "is given `own_h` and `own_gate` in the wrong order": TERMS,
+    },
+    "step.feed_forward_backward": {
+        "is given `a` and `up` in the wrong order": TERMS,
+        "this is `x`, and not yet `dx`": SAME_ARRAY,
+        "In `dx`: the mean is taken away from `x`": RETURNED,
+    },
+    "step.sublayer": {
+        "`h` stands where `x` should": SAME_ARRAY,
+        "`after` stands where `before` should": "h is read to its end before y is written",
+        "the mean is taken away from `before`": RETURNED,
+    },
+    "step.sublayer_backward": {
+        "`scale_shift` is given": TERMS,
+        "is not asked: it is always False": SPEED,
+        """stands where "keep" should, in `dh = dy if""": SPEED,
+        "In `h`: 1 stands where 0 should": "either buffer is free by then",
+        "In `h`: -1 stands where 0 should": "either buffer is free by then",
+    },
+    "step.stack": {
+        "`params[name]` is run through the other way round": "a list of as many empty lists",
+        "In `queries`: ": SPEED,
+        "In `future`: `T` stands where `queries` should": SPEED,
+        "In `config.pad is not None`: ": "without padding, no token equals None",
+        "In `hidden[...]`: ": SOFTMAX,
+        "In `hidden[:, 0, 0][tokens == config.pad]`: -1 stands where 0 should": ONE_AXIS,
+        "In `hidden[:, 0, 0][tokens == config.pad]`: the ": INFINITE,
+        "In `(x, normed)`: the mean is taken away from `x`": RETURNED,
+    },
+    "step.head": {
+        "`y` stands where `x` should, in `linear(": SAME_ARRAY,
+        "in `{'activation': config.activation, 'keep': None, 'p': 0}`": NO_DROPOUT,
+        "In `(y, normed)`: the mean is taken away from `y`": RETURNED,
+    },
+    "step.head_backward": {
+        "`y` stands where `dx` should": SAME_ARRAY,
+        "in `p=0`": NO_DROPOUT,
+        "this is `x`, and not yet `dx`": SAME_ARRAY,
+        "the mean is taken away from `y`": RETURNED,
+        "the mean is taken away from `x`": RETURNED,
+        "Everywhere: `x` and `y` are exchanged": TWICE,
+    },
+    "step.part_forward": {
+        "the mean is taken away from `dmemory`": SCRATCH,
+        "the mean is taken away from `logits`": SCRATCH,
+    },
+    "step.forward": {
+        "In `the results`: -1 stands where 0 should": KIND,
+    },
+    "step.backward": {
+        "In `workspace.uses`: ": "any other number says that it has been used",
+        "In `the results`: -1 stands where 0 should": SAME_ARRAY,
+    },
+    "step.loss_and_gradients": {
+        "`workspace.pieces(share, T * config.F)` is run through the other way round": "a sum",
+        "In `E`: ": KIND,
+        "E - 1 stands where E should": KIND,
+        "the mean is taken away from `E`": KIND,
+        "`weights` stands where `E` should, in `workspace.reset(E)`": KIND,
+        "`B` stands where `T` should, in `for rows in workspace.pieces": SPEED,
+        "the mean is taken away from `z`": "each row of the gradient of the logits sums to 0 already",
+    },
+}
