@@ -199,7 +199,7 @@ def test_every_equation_of_a_chapter_shows_its_evidence(visit):
         mark = number.locator(".evidence")
         assert mark.count() == 1 and mark.get_attribute("aria-label") and mark.get_attribute("title")
         target = mark.get_attribute("href")
-        assert target is None or visit.page.locator(f".cell{target}").count() == 1
+        assert target is None or visit.page.locator(f".cell{target}, .cell span{target}").count() == 1
 
 
 @each_page
@@ -236,7 +236,7 @@ def test_a_phone_scrolls_in_one_direction(visit, browser, address):
     wide = phone.page.evaluate(
         """() => [document.documentElement.scrollWidth, [...document.querySelectorAll('article *')]
             .filter(e => e.getBoundingClientRect().right > innerWidth + 1
-                && !e.closest('div.math, .pst-scrollable-table-container, .output, pre, mjx-container'))
+                && !e.closest('div.math, .pst-scrollable-table-container, .output, .cell_output, pre, mjx-container'))
             .map(e => e.outerHTML.slice(0, 120)).slice(0, 3)]"""
     )
     phone.screenshot("390-light")
