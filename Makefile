@@ -20,8 +20,8 @@ NOTEBOOKS := $(filter-out %.mine.ipynb,$(wildcard notebooks/*.ipynb notebooks/*/
 help: ## Show this list
 	@awk -F ': .*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-book: $(READY) ## Execute every notebook and build the book; any warning is an error
-	rm -rf _build
+book: $(READY) ## Execute the notebooks and build the book; any warning is an error
+	rm -rf _build/html _build/.doctrees _build/jupyter_execute
 	$(BIN)/jupyter-book build -W -n --keep-going .
 	@echo
 	@echo "The book is built. Open it:   file://$(CURDIR)/_build/html/index.html"
@@ -39,10 +39,12 @@ times: $(READY) ## Say how long each page took in the last make book
 	$(BIN)/python tools/times.py
 
 site: $(READY) ## Look at the built book in a browser (needs Chromium, and make book)
+	@test -e _build/html/index.html || { echo "There is no book in _build/html: make book builds it." >&2; exit 1; }
 	HANDGRAD_SITE=_build/html $(PYTEST) --dist loadgroup -m site tests # and so does a page
 
-lab: $(READY) ## Open the notebooks in JupyterLab
-	$(BIN)/jupyter lab --LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate notebooks
+lab: $(READY) ## Open the notebooks in JupyterLab, in lab/, which is yours
+	$(BIN)/python tools/lab.py
+	$(BIN)/jupyter lab --LabApp.app_settings_dir=$(CURDIR)/tools/lab_settings lab
 
 exercises: $(READY) ## Make the exercise notebooks again; keep those with answers, unless FORCE=08_attention
 	$(BIN)/python tools/exercises.py $(addprefix --force ,$(FORCE))

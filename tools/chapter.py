@@ -6,7 +6,7 @@
     python tools/chapter.py checklist --check   write nothing; exit with 1 if the steps there are not these
 
 `new` makes the notebook, its solutions and exercises, its quiz, its folder of the package and its tests, and
-enters it in the table of contents and in the map of the introduction. `check` runs the rules, the notebooks
+enters it in the table of contents; the plan is book/chapters.yml. `check` runs the rules, the notebooks
 with nbval, the tests and the pages, two at a time, and says how long each took. The pages are those of the
 whole book, so that every reference leads somewhere, but only the chapter, its exercises and its solutions
 are executed.
@@ -32,27 +32,12 @@ TEMPLATE_FOLDER = Path(__file__).parent / "templates/chapter"
 OPEN = "✎"  # the sign before all that is still to be written
 
 # The parts of the book, by their captions in the table of contents, and the topics of their chapters.
+CONTENTS = yaml.safe_load((ROOT / "book/chapters.yml").read_text(encoding="utf-8"))
 PLAN = {
-    "Calculus with shapes": {
-        1: "chain_rule",
-        2: "softmax_cross_entropy",
-        3: "linear_and_embedding",
-        4: "feed_forward",
-        5: "normalization",
-        6: "residuals",
-        7: "positions",
-    },
-    "Attention": {8: "attention", 9: "masks", 10: "multi_head", 11: "cross_attention"},
-    "The model": {12: "blocks", 13: "transformer", 14: "stable_training", 15: "optimizers"},
-    "Training full models": {
-        16: "translate",
-        17: "language_model",
-        18: "classify",
-        19: "speed",
-        20: "errata",
-    },
+    part["part"]: {chapter["number"]: chapter["topic"] for chapter in part["chapters"]} for part in CONTENTS
 }
 TOPICS = {number: topic for part in PLAN.values() for number, topic in part.items()}
+TITLES = {chapter["number"]: chapter["title"] for part in CONTENTS for chapter in part["chapters"]}
 
 # Where each template goes.
 TEMPLATES = {
@@ -126,19 +111,7 @@ def planned(number, topic):
     return f"{int(number):02}_{topic}"
 
 
-def in_the_map(intro, name):
-    """The introduction with a link in place of "(planned)", and the title that the map gave the chapter.
-
-    Raises ValueError if the map has no planned chapter of this number.
-    """
-    line = re.search(rf"^{int(name[:2])}\. ([^:\n]+)(:.*)? \(planned\)$", intro, re.MULTILINE)
-    if not line:
-        raise ValueError(f"book/intro.md: expected a line '{int(name[:2])}. ... (planned)', found none")
-    link = f"{int(name[:2])}. {{doc}}`/notebooks/{name}`"
-    return intro[: line.start()] + link + intro[line.end() :], line[1]
-
-
-def in_the_contents(toc, name, subject):
+def in_the_contents(toc, name):
     """The table of contents, as text, with a chapter entered in its part, in the order of the numbers."""
     toc = yaml.safe_load(toc)
     captions = [part["caption"] for part in toc["parts"]]
@@ -148,10 +121,7 @@ def in_the_contents(toc, name, subject):
         place = max((captions.index(other) for other in before if other in captions), default=0) + 1
         toc["parts"].insert(place, {"caption": caption, "chapters": []})
         captions.insert(place, caption)
-    pages = [
-        {"file": f"notebooks/exercises/{name}"},
-        {"file": f"notebooks/solutions/{name}", "title": f"Solutions: {subject}"},
-    ]
+    pages = [{"file": f"notebooks/{folder}/{name}"} for folder in ("exercises", "solutions")]
     chapters = toc["parts"][captions.index(caption)]["chapters"]
     chapters.append({"file": f"notebooks/{name}", "sections": pages})
     chapters.sort(key=lambda chapter: chapter["file"])
@@ -176,7 +146,7 @@ def drafts(root, number, topic):
         raise FileExistsError(
             f"chapter {name[:2]}: {', '.join(sorted(there))} is there already; nothing was written"
         )
-    intro, title = in_the_map((root / "book/intro.md").read_text(encoding="utf-8"), name)
+    title = TITLES[int(number)]
     subject = title[0].lower() + title[1:]
     words = dict(
         name=name, topic=topic, number=name[:2], slug=topic.replace("_", "-"), title=title, subject=subject
@@ -189,8 +159,7 @@ def drafts(root, number, topic):
         texts[place] = exercises.text(nbformat.reads(texts[place], as_version=4))
     solved = nbformat.reads(texts[places["solutions.ipynb"]], as_version=4)
     texts[f"notebooks/exercises/{name}.ipynb"] = exercises.text(exercises.student(solved, name))
-    texts["_toc.yml"] = in_the_contents(toc, name, subject)
-    texts["book/intro.md"] = intro
+    texts["_toc.yml"] = in_the_contents(toc, name)
     return texts
 
 

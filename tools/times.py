@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import nbformat
+import yaml
 
 ROOT = Path(__file__).parents[1]
 PAGE = Path("book") / "environment.html"  # in the built book: where the build writes its times
 BUDGET = 60  # seconds on two idle cores, for what has no budget of its own: exercises, solutions, pages
-LEDGER = 120  # every proof, and some thousand wrong gradients before four witnesses
 LIMIT = 3
 
 
@@ -51,12 +51,17 @@ def run_times(page):
     raise ValueError("page: expected a table with the column Run Time (s)")
 
 
-def budgets(folder=ROOT / "notebooks"):
-    """{document: seconds} that each chapter states in its metadata, and the ledger's."""
-    stated = {"book/ledger": LEDGER}
-    for path in sorted(Path(folder).glob("[0-9][0-9]_*.ipynb")):
+def budgets(root=ROOT):
+    """{document: seconds} that chapters and pages with code state in their metadata."""
+    stated = {}
+    for path in sorted(root.glob("notebooks/[0-9][0-9]_*.ipynb")):
         own = nbformat.read(path, as_version=4).metadata.get("handgrad", {})
         stated[f"notebooks/{path.stem}"] = own.get("budget", BUDGET)
+    for path in sorted(root.glob("book/*.md")):
+        text = path.read_text(encoding="utf-8")
+        own = next(yaml.safe_load_all(text)) if text.startswith("---\n") else {}
+        if "handgrad" in own:
+            stated[f"book/{path.stem}"] = own["handgrad"]["budget"]
     return stated
 
 

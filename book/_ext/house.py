@@ -3,7 +3,8 @@
 - Scripts and styles of other hosts are dropped; MathJax is copied from an installed package.
 - Every picture has words for readers who cannot see it. One without them is a warning, and a warning stops
   the build.
-- A chapter links its notebook, its exercises and its solutions; these link the chapter.
+- A chapter links its notebook, its exercises and its solutions; these link the chapter. A page of solutions
+  does not show the marks between which an answer is cut out.
 - Each page describes itself to search engines.
 - Buttons that open a notebook elsewhere appear only when COURSE_REPOSITORY_URL says where.
 """
@@ -15,6 +16,7 @@ from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
+import nbformat
 from docutils import nodes
 from nbclient.output_widget import OutputWidget
 from sphinx.util import logging
@@ -23,7 +25,7 @@ from sphinx.util.fileutil import copy_asset
 logger = logging.getLogger(__name__)
 
 MATHJAX = ("tex-chtml.js", "output/chtml/fonts", "input/tex/extensions", "a11y", "sre")
-MATHJAX_OF_QUIZ = re.compile(r"https://[\w.-]+/npm/mathjax@3/es5/tex-svg\.js")
+MARK = re.compile(r"\s*# (BEGIN|END) SOLUTION")
 NOTEBOOK = re.compile(r"notebooks/(exercises/|solutions/)?(\d\d_\w+)")
 
 
@@ -58,20 +60,6 @@ def copy_mathjax(app, exception):
     for part in MATHJAX:
         target = app.outdir / "_static" / "mathjax" / part
         copy_asset(source / part, target if (source / part).is_dir() else target.parent)
-
-
-def mathjax_of_quiz(app, pagename, templatename, context, doctree):
-    """A quiz loads MathJax where the page has not; it must take ours.
-
-    Where the page has, a quiz that finds it half loaded would replace its settings and load it again, in the
-    middle of its work. So it must wait for the whole of it; the page's own typesetting comes to the quiz too.
-    """
-    if "body" in context:
-        ours = context["pathto"]("_static/" + app.config.mathjax_path, resource=True)
-        body = MATHJAX_OF_QUIZ.sub(ours, context["body"])
-        context["body"] = body.replace(
-            "typeof MathJax != 'undefined'", "typeof MathJax != 'undefined' && MathJax.typeset"
-        )
 
 
 class Pictures(HTMLParser):
@@ -128,6 +116,16 @@ def links_of_chapter(app, pagename, templatename, context, doctree):
     context["body"] = context["body"].replace("</h1>", "</h1>\n" + navigation, 1)
 
 
+def without_marks(app, page, source):
+    """Take the marks of an answer's first and last line out of the cells of solutions."""
+    if page.startswith("notebooks/solutions/"):
+        notebook = nbformat.reads(source[0], as_version=4)
+        for cell in notebook.cells:
+            lines = [line for line in cell.source.splitlines() if not MARK.match(line)]
+            cell.source = "\n".join(lines) if cell.cell_type == "code" else cell.source
+        source[0] = nbformat.writes(notebook)
+
+
 def description(app, pagename, templatename, context, doctree):
     """The first paragraph, for search engines, unless the page has its own."""
     if doctree is None or 'name="description"' in context.get("metatags", ""):
@@ -170,7 +168,8 @@ def setup(app):
     app.connect("config-inited", only_our_assets)
     app.connect("config-inited", launch_buttons)
     app.connect("build-finished", copy_mathjax)
-    changes = (mathjax_of_quiz, references_are_no_list, words_for_pictures, links_of_chapter, description)
+    app.connect("source-read", without_marks)
+    changes = (references_are_no_list, words_for_pictures, links_of_chapter, description)
     for change in changes:
         app.connect("html-page-context", change)
     app.connect("html-page-context", names_for_toggles, priority=900)  # after the theme has made the tree

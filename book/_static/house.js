@@ -1,8 +1,20 @@
-// A box that scrolls must be reachable by keyboard; a box that does not must not be a stop.
+// What the theme leaves open: formulas that fit a narrow page, and few stops of the Tab key.
 "use strict";
 
-const BOXES = "div.math, .pst-scrollable-table-container, .output, pre";
+const BOXES = "div.math, .pst-scrollable-table-container, .output, pre, .cell_output";
+const SMALLEST = 0.7; // of its size, to which a formula shrinks before its box scrolls
 
+function fitFormulas() {
+  for (const formula of document.querySelectorAll('mjx-container[display="true"]')) {
+    formula.dataset.size ??= parseFloat(formula.style.fontSize) || 100;
+    formula.style.fontSize = `${formula.dataset.size}%`;
+    const share = formula.clientWidth / formula.scrollWidth;
+    if (share < 1) formula.style.fontSize = `${formula.dataset.size * Math.max(SMALLEST, share - 0.01)}%`;
+  }
+}
+
+// A box that scrolls must be reachable by keyboard; a box that does not must not be a stop. Nor are the buttons
+// for copying and the links of headings to themselves, one at every cell and every heading.
 function reachableBoxes() {
   for (const box of document.querySelectorAll(BOXES)) {
     if (box.scrollWidth > box.clientWidth + 1) box.setAttribute("tabindex", "0");
@@ -10,10 +22,16 @@ function reachableBoxes() {
   }
 }
 
+function fit() {
+  fitFormulas();
+  reachableBoxes();
+}
+
 function whenReady() {
+  for (const stop of document.querySelectorAll("button.copybtn, a.headerlink")) stop.tabIndex = -1;
   const mathematics = window.MathJax?.startup?.promise ?? Promise.resolve();
-  mathematics.then(reachableBoxes);
-  window.addEventListener("resize", reachableBoxes);
+  mathematics.then(fit);
+  window.addEventListener("resize", fit);
 }
 
 window.addEventListener("load", whenReady);

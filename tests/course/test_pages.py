@@ -1,4 +1,4 @@
-"""The prose pages say what is so: the map of chapters, and the dictionary of the notation."""
+"""The prose pages say what is so: the dictionary of the notation."""
 
 import ast
 import re
@@ -9,21 +9,7 @@ import pytest
 from handgrad.course.evidence import displayed
 
 ROOT = Path(__file__).parents[2]
-CHAPTERS = {path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")}
-INTRO = (ROOT / "book" / "intro.md").read_text()
 NOTATION = (ROOT / "book" / "notation.md").read_text()
-
-
-def test_the_map_links_every_chapter_that_exists_and_no_other():
-    assert set(re.findall(r"\{doc\}`/notebooks/(\w+)`", INTRO)) == CHAPTERS
-
-
-def test_the_map_says_of_every_other_chapter_that_it_is_planned():
-    lines = re.findall(r"^(\d+)\. (.+)$", INTRO, flags=re.MULTILINE)
-    assert [int(number) for number, _ in lines] == list(range(1, 21))
-    for number, line in lines:
-        match = re.fullmatch(r"\{doc\}`/notebooks/(\d\d)_\w+`", line)
-        assert int(match[1]) == int(number) if match else line.endswith("(planned)"), line
 
 
 def names_in(source):

@@ -86,7 +86,7 @@ def sound():
                 id="plot",
                 metadata={"mystnb": {"image": {"alt": "The square of x against x."}}},
             ),
-            new_code_cell("from jupyterquiz import display_quiz\ndisplay_quiz('squares.json')", id="quiz"),
+            new_code_cell("from handgrad.course.quiz import quiz\nquiz('squares.json')", id="quiz"),
             new_code_cell(
                 "print(f'{9:.1f}')",
                 id="nine",

@@ -9,6 +9,7 @@ import functools
 import http.server
 import json
 import os
+import re
 import shutil
 import threading
 from html.parser import HTMLParser
@@ -72,16 +73,6 @@ def address():
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
-
-
-@pytest.fixture(scope="session")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 class Visit:
@@ -152,12 +143,18 @@ def test_mathematics_is_shown_from_a_file(visit, browser):
     page.close()
 
 
-def test_a_quiz_waits_until_mathjax_is_whole():
-    """Found half loaded, it would be loaded again in the middle of its work, and raw commands would show."""
-    quizzes = [page for page in PAGES if "MathJax.typeset([container])" in (SITE / page).read_text()]
-    assert quizzes
-    for page in quizzes:
-        assert "typeof MathJax != 'undefined')" not in (SITE / page).read_text(), page
+@each_page
+def test_a_quiz_replies_by_keyboard(visit):
+    for question in visit.page.locator(".question").all():
+        answers = question.locator("details")
+        assert answers.count() >= 3 and question.locator("details.right").count() == 1
+        for answer in answers.all():
+            answer.locator("summary").focus()
+            answer.locator("summary").press("Enter")
+            assert question.locator("[role=status]:visible").count() == 1
+            assert answer.locator("[role=status]").is_visible()
+        answer.locator("summary").press("Enter")
+        assert question.locator("[role=status]:visible").count() == 0
 
 
 @each_page
@@ -194,6 +191,18 @@ def test_questions_answer_without_python(visit):
 
 
 @each_page
+def test_every_equation_of_a_chapter_shows_its_evidence(visit):
+    """A mark beside each number, in words too, leads to a cell; the number begins with the chapter's."""
+    chapter = re.fullmatch(r"notebooks/(\d\d)_\w+\.html", visit.path)
+    for place, number in enumerate(visit.page.locator(".eqno").all() if chapter else (), 1):
+        assert f"({int(chapter[1])}.{place})" in number.inner_text()
+        mark = number.locator(".evidence")
+        assert mark.count() == 1 and mark.get_attribute("aria-label") and mark.get_attribute("title")
+        target = mark.get_attribute("href")
+        assert target is None or visit.page.locator(f".cell{target}, .cell span{target}").count() == 1
+
+
+@each_page
 def test_chapters_link_their_companions(visit):
     if visit.path.startswith("notebooks/"):
         links = visit.page.locator("nav.companions a")
@@ -227,7 +236,8 @@ def test_a_phone_scrolls_in_one_direction(visit, browser, address):
     wide = phone.page.evaluate(
         """() => [document.documentElement.scrollWidth, [...document.querySelectorAll('article *')]
             .filter(e => e.getBoundingClientRect().right > innerWidth + 1
-                && !e.closest('div.math, .pst-scrollable-table-container, .output, pre, mjx-container'))
+                && !e.closest('div.math, .pst-scrollable-table-container, pre, mjx-container')
+                && !e.closest('.output, .cell_output'))
             .map(e => e.outerHTML.slice(0, 120)).slice(0, 3)]"""
     )
     phone.screenshot("390-light")
@@ -235,11 +245,20 @@ def test_a_phone_scrolls_in_one_direction(visit, browser, address):
     assert wide == [PHONE["width"], []]
 
 
-def test_search_finds_a_word_of_the_book(browser, address):
-    search = Visit(browser, address, "search.html?q=softmax")
+def test_the_map_links_the_chapters_that_are_written(browser, address):
+    visit = Visit(browser, address, "book/intro.html")
+    links = visit.page.locator("ul.chapters a").evaluate_all("links => links.map(link => link.pathname)")
+    assert links == [f"/notebooks/{path.stem}.html" for path in sorted(ROOT.glob("notebooks/[0-9]*.ipynb"))]
+    assert visit.page.locator("ul.chapters li.planned").count() == 20 - len(links)
+    visit.context.close()
+
+
+@pytest.mark.parametrize("word", ["softmax", "backpropagation"])
+def test_search_finds_a_word_of_the_book(word, browser, address):
+    search = Visit(browser, address, f"search.html?q={word}")
     result = search.page.locator("#search-results li a").first
     result.wait_for(timeout=10_000)
-    assert "softmax" in search.page.locator("#search-results").inner_text().lower()
+    assert word in search.page.locator("#search-results").inner_text().lower()
     search.context.close()
 
 

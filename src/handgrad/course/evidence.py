@@ -41,6 +41,8 @@ KINDS = {
     "asserted": "asserted on numbers",
     "definition": "definition",
 }
+MARKS = {"general": "∀", "shipped": "⊢", "exact": "=", "asserted": "≈", "definition": "≔"}
+"""The sign of each kind, beside the number of an equation."""
 CHECKER = {
     "general": "sums.prove_equal",
     "shipped": "check.prove",

@@ -266,7 +266,7 @@ def rule_skeleton(notebook):
     """The opening says what one will be able to do; headings announce the parts in order; there is a quiz."""
     opening = " ".join(cell.source for cell in text_cells(notebook)[:3])
     wrong = [] if "able to" in opening else ["the opening does not say what one will be able to do"]
-    if not any("display_quiz" in cell.source for cell in code_cells(notebook)):
+    if not any("quiz(" in cell.source for cell in code_cells(notebook)):
         wrong.append("there is no quiz")
     left = headings(notebook)
     for part, word in SKELETON.items():

@@ -1,0 +1,161 @@
+"""Notebooks run several at a time, ahead of the pages that show them, and what they gave is kept.
+
+myst-nb runs a notebook when it comes to its page, and waits. Here all of them are started before the first
+page is read, those with the largest budget first; a page takes the outputs of its notebook. They are kept in
+``_build/executed``, and a notebook runs again when anything changes that it depends on: see `key`.
+"""
+
+import ast
+import asyncio
+import copy
+import hashlib
+import importlib.metadata
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import myst_nb.core.execute
+import nbformat
+from myst_nb.core.execute import NotebookClientBase
+from myst_nb.core.read import create_nb_reader
+from nbclient import NotebookClient
+from nbclient.exceptions import CellControlSignal, DeadKernelError
+from sphinx.util import logging
+
+import handgrad
+
+logger = logging.getLogger(__name__)
+
+AT_A_TIME = min(4, os.cpu_count() or 1)
+PACKAGE = Path(handgrad.__file__).parent
+RUN_OTHERWISE = {"raises-exception", "skip-execution"}  # tags
+
+
+def key(notebook, path):
+    """What a run of a notebook depends on, as one word. path: of its file, in whose folder it runs.
+
+    Its code; the package, without the rooms of other chapters; Python and all libraries that are installed;
+    and the files and folders that a string in its code names, such as a quiz or a record of measured times.
+    """
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    parts = [notebook.metadata.get("kernelspec", {}).get("name", ""), *_libraries()]
+    for cell in cells:
+        parts += [cell.source, *sorted(RUN_OTHERWISE & set(cell.metadata.get("tags", ())))]
+    for file in [*_package_for(path.stem, cells), *_named(cells, path.parent)]:
+        parts += [str(file), hashlib.sha256(file.read_bytes()).hexdigest()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@cache
+def _libraries():
+    installed = {f"{found.metadata['Name']}=={found.version}" for found in importlib.metadata.distributions()}
+    return [sys.version, *sorted(installed)]
+
+
+def _package_for(name, cells):
+    """The files of the package, but of the chapters only that of this name and those that the code names."""
+    for file in sorted(PACKAGE.rglob("*.py")):
+        room, topic, *below = (*file.relative_to(PACKAGE).parts, "")
+        others = room == "chapters" and below and topic not in name
+        if not others or any(topic in cell.source for cell in cells):
+            yield file
+
+
+def _named(cells, folder):
+    """The files that a string in the code names, and all those in a folder that one names."""
+    for cell in cells:
+        lines = ("#" + line if line.lstrip()[:1] in ("%", "!") else line for line in cell.source.splitlines())
+        for node in ast.walk(ast.parse("\n".join(lines))):
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and 0 < len(text) < 200 and text.isprintable() and text.strip("./ "):
+                place = folder / text
+                inside = sorted(place.rglob("*")) if place.is_dir() else [place]
+                yield from (file for file in inside if file.is_file())
+
+
+class Runs:
+    """The notebooks of one build: {path of the page's file: what its run will give}."""
+
+    def __init__(self, kept):
+        self.kept, self.started, self.pool = kept, {}, ThreadPoolExecutor(AT_A_TIME)
+
+    def start(self, notebook, path, page, **options):
+        """Run a notebook, or take what is kept of a run with the same key. options: of NotebookClient."""
+        self.started[path] = self.pool.submit(self._run, copy.deepcopy(notebook), path, page, options)
+
+    def _run(self, notebook, path, page, options):
+        """The notebook as it was run, the seconds that took, and the error that ended it, or None."""
+        word, file = key(notebook, path), self.kept / f"{page}.ipynb"
+        if file.exists():
+            before = nbformat.read(file, as_version=4)
+            about = before.metadata.pop("run", {})
+            if about.get("key") == word:
+                logger.info("%s: nothing it depends on has changed; its outputs are kept", page)
+                return before, about["seconds"], None
+        logger.info("%s: runs", page)
+        begin, folder = time.perf_counter(), {"metadata": {"path": str(path.parent)}}
+        try:
+            asyncio.run(NotebookClient(notebook, resources=folder, **options).async_execute())
+        except (CellControlSignal, DeadKernelError) as error:
+            return notebook, time.perf_counter() - begin, error
+        seconds, keep = time.perf_counter() - begin, copy.deepcopy(notebook)
+        keep.metadata["run"] = {"key": word, "seconds": seconds}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(keep, file.with_suffix(".part"))
+        file.with_suffix(".part").replace(file)
+        return notebook, seconds, None
+
+
+def ahead_of_pages(app, env, docnames):
+    """Start every notebook among the pages that will be read."""
+    config = env.mystnb_config
+    app.runs = runs = Runs(Path(app.srcdir) / "_build" / "executed")
+    ready = []
+    for page in docnames:
+        path = Path(env.doc2path(page))
+        text = path.read_text(encoding="utf-8")
+        reader = create_nb_reader(str(path), env.myst_config, config, text)
+        if reader is not None and not any(
+            path.match(pattern) for pattern in config.execution_excludepatterns
+        ):
+            notebook = reader.read(text)
+            budget = notebook.metadata.get("handgrad", {}).get("budget", 0)
+            ready.append((-budget, page, path, notebook))
+    options = {"timeout": config.execution_timeout, "allow_errors": config.execution_allow_errors}
+    for _, page, path, notebook in sorted(ready, key=lambda job: job[:2]):
+        runs.start(notebook, path, page, **options)
+
+    class FromItsRun(NotebookClientBase):
+        """In the place of myst-nb's client, which would run the notebook now."""
+
+        def start_client(self):
+            notebook, seconds, error = runs.started[self.path].result()
+            for cell, done in zip(self.notebook.cells, notebook.cells, strict=True):
+                if cell.cell_type == "code":
+                    cell.outputs, cell.execution_count = done.outputs, done.execution_count
+            self.notebook.metadata.update(notebook.metadata)
+            if error is not None:
+                self.logger.warning(f"Executing notebook failed: {error}", subtype="exec")
+            self.exec_metadata = {
+                "mtime": self.path.stat().st_mtime,
+                "runtime": seconds,
+                "method": self.nb_config.execution_mode,
+                "succeeded": error is None,
+                "error": error and type(error).__name__,
+                "traceback": error and str(error),
+            }
+
+    myst_nb.core.execute.NotebookClientDirect = FromItsRun
+
+
+def stop(app, exception):
+    app.runs.pool.shutdown(cancel_futures=True)
+
+
+def setup(app):
+    app.connect("env-before-read-docs", ahead_of_pages)
+    app.connect("build-finished", stop)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,83 @@
+"""Every labelled equation shows its evidence beside its number: a mark that leads to the cell that checks it.
+
+The marks are made from the tags of the cells, as `handgrad.course.evidence` reads them. The directive
+``{evidence-totals}`` counts them for the whole book.
+"""
+
+import re
+from collections import Counter
+from html import escape
+from pathlib import Path
+
+import nbformat
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from handgrad.course.evidence import KINDS, MARKS, chapters, equations
+
+CHAPTER = re.compile(r"notebooks/\d\d_\w+")
+NUMBER = re.compile(r'(id="equation-(eq-[a-z0-9-]+)">\s*<span class="eqno">)(\([\d.]+\))')
+
+
+def name_the_cells(app, doctree):
+    """Give the first cell that checks an equation a name that can be linked."""
+    named = set()
+    for cell in doctree.findall(nodes.container):
+        for tag in cell.get("cell_metadata", {}).get("tags", ()):
+            kind, _, rest = tag.partition(":")
+            label = rest.partition(":")[0]
+            if kind == "verifies" and label not in named:
+                named.add(label)
+                cell["ids"].append(f"check-{label}")
+
+
+def mark(equation, number):
+    """The HTML of the mark: its kind in a sign, and in words for the pointer and for screen readers."""
+    kind = equation.strength
+    words = KINDS[kind]
+    if len(equation.parts) > 1 and len(equation.evidence) > 1:
+        words += " in its weakest part"
+    told = f'class="evidence {kind}" title="{escape(words)}"'
+    if kind == "definition":
+        return f'<span {told} role="img" aria-label="{escape(words)}">{MARKS[kind]}</span>'
+    spoken = escape(f"Equation {number} is {words}: to the cell that checks it")
+    return f'<a {told} href="#check-{equation.label}" aria-label="{spoken}">{MARKS[kind]}</a>'
+
+
+def mark_equations(app, pagename, templatename, context, doctree):
+    if not CHAPTER.fullmatch(pagename) or "body" not in context:
+        return
+    notebook = nbformat.read(app.env.doc2path(pagename), as_version=4)
+    found = {equation.label: equation for equation in equations(notebook)}
+
+    def marked(match):
+        before, label, number = match.groups()
+        return f"{before}{mark(found[label], number)}{number}"
+
+    context["body"] = NUMBER.sub(marked, context["body"])
+
+
+class EvidenceTotals(SphinxDirective):
+    """A table: each mark, what it says, and how many equations of the book have it."""
+
+    def run(self):
+        read = chapters(Path(self.env.srcdir) / "notebooks")
+        for path, _ in read:
+            self.env.note_dependency(str(path))
+        total = Counter(equation.strength for _, notebook in read for equation in equations(notebook))
+        rows = [(MARKS[kind], words, str(total[kind])) for kind, words in KINDS.items()]
+        rows.append(("", "together", str(total.total())))
+        lines = ["| Mark | An equation with it is | Equations |", "| :-: | :-- | --: |"]
+        lines += [f"| {' | '.join(row)} |" for row in rows]
+        self.content.data[:] = lines
+        self.content.items[:] = [(self.env.docname, i) for i in range(len(lines))]
+        holder = nodes.container()
+        self.state.nested_parse(self.content, 0, holder)
+        return holder.children
+
+
+def setup(app):
+    app.add_directive("evidence-totals", EvidenceTotals)
+    app.connect("doctree-read", name_the_cells)
+    app.connect("html-page-context", mark_equations)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
