@@ -24,10 +24,11 @@ import torch
 from cases import CASES, problem, workspace_of
 from same_mutants import SAME
 
-from handgrad import blocks, model, optim
+from handgrad import blocks, model, ops, optim
 from handgrad.algebra import scatter_add
 from handgrad.fast import kernels, sharing, step
 from handgrad.fast.kernels import empty
+from handgrad.fast.memory import Arena
 from handgrad.fast.update import adamw_in_place
 from handgrad.mutants import Program, watched
 
@@ -215,7 +216,32 @@ def returned(to):
         "square": kernels.square(to(x), 2.0, 3.0, out()),
         "gated_sum": kernels.gated_sum(to(x.copy()), to(y.copy())),
         "drop": kernels.drop(to(x.copy()), to(y > 0), 0.2),
+        "cross_entropy": infinite_logit(to),
     }
+
+
+def infinite_logit(to):
+    """Loss and gradient where a target that does not count has a logit of -∞."""
+    arena, z, (targets, weights) = Arena(block=6, queries=1), logits_with_infinity(), counted_but_first()
+    arena.reset(to(z))
+    dz = to(z.copy())
+    loss = kernels.cross_entropy(dz, to(targets), to(weights), 0.0, arena)
+    return loss, dz
+
+
+def logits_with_infinity():
+    z = np.random.default_rng(1).standard_normal((4, 3))
+    z[0, 0] = -np.inf
+    return z
+
+
+def counted_but_first():
+    return np.array([0, 2, 1, 0]), np.array([0, 1, 1, 1]) / 3
+
+
+def wanted_of_infinite_logit():
+    loss, cache = ops.cross_entropy(logits_with_infinity(), np.array([-100, 2, 1, 0]))
+    return float(loss), ops.cross_entropy_backward(1.0, cache)
 
 
 def wanted_of_kernels():
@@ -229,6 +255,7 @@ def wanted_of_kernels():
         "square": 2 * x * x + 3,
         "gated_sum": y + x * (1 - y),
         "drop": x * (y > 0) / 0.8,
+        "cross_entropy": wanted_of_infinite_logit(),
     }
 
 

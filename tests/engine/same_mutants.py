@@ -94,7 +94,11 @@ SAME = {
         "`isinstance(x, ndarray)` is not asked: it is always False": SPEED,
         "`ones(len(x), x.dtype)` is left out": "they are ones already",
     },
-    "kernels.ones": {"`ones(n, dtype)`": FLAGS},
+    "kernels.ones": {
+        "`ones(n, dtype)`": FLAGS,
+        "`array`": FLAGS,
+        "the line `array.flags.writeable = False` is left out": "nobody writes to them",
+    },
     "kernels.take": {"the mean is taken away from `out`": RETURNED},
     "kernels.scale_shift": {
         "is given `x` and `gamma` in the wrong order": TERMS,
@@ -127,6 +131,8 @@ SAME = {
     "kernels.drop": {"a root is taken of `keep`": FLAGS, "`keep` is squared": FLAGS},
     "kernels.turn": {"the slice `0::2` has lost `0`": "it is where a slice begins"},
     "kernels.cross_entropy": {
+        "In `wanted[weight == 0]`: 1 stands where 0 should": "it is multiplied by 0",
+        "In `wanted[weight == 0]`: -1 stands where 0 should": "it is multiplied by 0",
         "is run through the other way round": APART,
         "the sum runs over axis -1, not over axis 1": "an array with two axes",
         "the sum runs over axis (0, 1), not over axis None": "an array with two axes",
@@ -282,10 +288,12 @@ SAME = {
         "In `the results`: -1 stands where 0 should": KIND,
     },
     "step.backward": {
+        "In `check_like('dlogits', dlogits, parts[0]['logits'], shape)`: -1 stands where 0 should": KIND,
         "In `workspace.uses`: ": "any other number says that it has been used",
         "In `the results`: -1 stands where 0 should": SAME_ARRAY,
     },
     "step.loss_and_gradients": {
+        "`total` stands where `params` should, in `others": KIND,
         "`workspace.pieces(share, T * config.F)` is run through the other way round": "a sum",
         "In `E`: ": KIND,
         "E - 1 stands where E should": KIND,

@@ -30,6 +30,7 @@ def test_every_edit_of_a_readable_backward_is_refuted(module):
 
 # Edits that passed until they had a case: huge scores, a batch without segments, a bad one for `forward`, ...
 ONCE = {
+    "sharing.keeps_of": ["keeps[-1][1], shape, 'Booleans')`: 0 stands where 1 should"],
     "kernels.empty": ["`x` stands where `memory` should, in `memory.ctypes`"],
     "kernels.exponentials": ["the line `e -= top` is left out"],
     "kernels.cross_entropy": ["the line `s -= amax(s, axis=1, keepdims=True)` is left out"],
