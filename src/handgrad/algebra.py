@@ -113,6 +113,28 @@ def check_array(name, x, shape=None, kind=None):
         raise ValueError(f"{name}: expected shape {expected}, got {tuple(got)}")
 
 
+def check_like(name, x, wanted, shape=None):
+    """Raise TypeError unless x is an array of the same kind as `wanted`; ValueError if its shape is another.
+
+    shape: that of `wanted` if None.
+    """
+    if not array_api_compat.is_array_api_obj(x) or kind(x) != kind(wanted):
+        raise TypeError(f"{name}: expected {described(wanted)}, got {described(x)}")
+    check_array(name, x, tuple(wanted.shape if shape is None else shape))
+
+
+def kind(x):
+    """What arrays have in common that are used together: library, type and device."""
+    return array_api_compat.array_namespace(x), x.dtype, array_api_compat.device(x)
+
+
+def described(x):
+    """The kind of x in words, such as "ndarray of float64"."""
+    if not array_api_compat.is_array_api_obj(x):
+        return type(x).__name__
+    return f"{type(x).__name__} of {x.dtype}" + (f" on {x.device}" if is_torch(x) else "")
+
+
 @functools.lru_cache(typed=True)  # no type of one library is compared with that of another
 def holds(dtype, kind):
     """Whether arrays of this type, of any library, hold numbers of this kind, of KINDS: its name tells."""

@@ -17,7 +17,7 @@ import math
 import numpy as np
 import optree
 
-from .algebra import check_amount, check_integer
+from .algebra import check_amount, check_integer, check_like
 
 
 def sgd_init(params):
@@ -164,7 +164,7 @@ def checked(params, grads, **numbers):
     """
     for name, value in numbers.items():
         check_amount(name, value, positive=name == "eps", below=1 if name.startswith("beta") else math.inf)
-    check_like(params, "grads", grads)
+    check_tree("grads", grads, params)
     return [value.item() if isinstance(value, np.generic) else value for value in numbers.values()]
 
 
@@ -174,18 +174,15 @@ def check_state(state, params, *moments):
         raise ValueError(f"state: expected the entry {sorted(missing)[0]!r}, got {sorted(state)}")
     check_integer('state["step"]', state["step"])
     for name in moments:
-        check_like(params, f'state["{name}"]', state[name])
+        check_tree(f'state["{name}"]', state[name], params)
 
 
-def check_like(params, name, tree):
-    """Refuse a tree whose keys, or whose shapes and types of arrays, are not those of params."""
-    paths, leaves, _ = optree.tree_flatten_with_path(params)
-    other_paths, other_leaves, _ = optree.tree_flatten_with_path(tree)
-    if paths != other_paths:
-        first = next(iter(set(paths) ^ set(other_paths)), "another order")
+def check_tree(name, tree, params):
+    """Refuse a tree whose keys, or whose shapes and kinds of arrays, are not those of params."""
+    paths, arrays, keys = optree.tree_flatten_with_path(tree)
+    wanted_paths, leaves, wanted_keys = optree.tree_flatten_with_path(params)
+    if keys != wanted_keys:
+        first = next(iter(set(paths) ^ set(wanted_paths)), "another order")
         raise ValueError(f"{name}: expected the keys of params, but only one of them holds {first}")
-    for path, p, other in zip(paths, leaves, other_leaves, strict=True):
-        if p.shape != other.shape:
-            raise ValueError(f"{name}: expected shape {tuple(p.shape)} at {path}, got {tuple(other.shape)}")
-        if p.dtype != other.dtype:
-            raise TypeError(f"{name}: expected {p.dtype} at {path}, as in params, got {other.dtype}")
+    for path, array, leaf in zip(paths, arrays, leaves, strict=True):
+        check_like(f"{name} at {path}", array, leaf)

@@ -164,14 +164,12 @@ SAME = {
         "a root is taken of `1`": FLAGS,
     },
     "kernels.gelu_tanh_gate": {
-        "In `the result`: ": "nobody reads what a gate returns: it writes to out",
         "In `out`: a root is taken of `1`": FLAGS,
         "In `out`: `1` is squared": FLAGS,
     },
     "step.embed": {
         "`0` stands there twice": INFINITE,
         "`index` stands there twice": "0 times anything is 0",
-        """stands where "segments" should, in `cache = {""": "the entry is written again before it is read",
         "In `(x, normed)`: the mean is taken away from `x`": RETURNED,
     },
     "step.normalize": {"`scale_shift` is given `x_hat` and `gamma` in the wrong order": TERMS},

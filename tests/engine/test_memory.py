@@ -240,10 +240,10 @@ def test_jobs_without_a_worker_are_refused(jobs):
 @pytest.mark.parametrize("name", ["workers", "block", "queries", "at_once"])
 def test_a_workspace_is_given_integers(name):
     for value in (0, -1):
-        with pytest.raises(ValueError, match=f"{name}: expected at least 1, got {value}"):
+        with pytest.raises(ValueError, match=f"{name}: expected an integer, 1 ≤ {name}, got {value}"):
             Workspace(**{name: value})
     for value in (1.5, 2.0, True, "2", None, np.float64(2)):
-        with pytest.raises(TypeError, match=f"{name}: expected an integer, got "):
+        with pytest.raises(TypeError, match=f"{name}: expected an integer, 1 ≤ {name}, got "):
             Workspace(**{name: value})
     Workspace(**{name: np.int64(2)})
 

@@ -380,11 +380,14 @@ def test_moments_that_do_not_fit_are_refused(name, moment, rng):
     state = getattr(optim, name + "_init")(params)
     own = f'state\\["{moment}"\\]'
     for bad, message in (
-        ({**params, "E": params["E"][:1]}, rf"{own}: expected shape \(5, 3\) at .*E.*, got \(1, 3\)"),
+        ({**params, "E": params["E"][:1]}, rf"{own} at .*E.*: expected shape \(5, 3\), got \(1, 3\)"),
         ({**params, "E": params["E"][None]}, rf"{own}.*got \(1, 5, 3\)"),
         ({**params, "E": params["E"][0, 0]}, rf"{own}.*got \(\)"),
         ({"E": params["E"]}, rf"{own}: expected the keys"),
-        ({**params, "E": params["E"].astype(np.float32)}, rf"{own}: expected float64 .*got float32"),
+        (
+            {**params, "E": params["E"].astype(np.float32)},
+            rf"{own} at .*: expected ndarray of float64, got ndarray of float32",
+        ),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             getattr(optim, name)(params, params, state | {moment: bad}, 0.1)
@@ -397,5 +400,7 @@ def test_moments_that_do_not_fit_are_refused(name, moment, rng):
 def test_gradients_of_another_precision_are_refused(name, rng):
     """They would turn float32 parameters into float64."""
     params, grads = tree(rng, np.float32), tree(rng)
-    with pytest.raises(TypeError, match="grads: expected float32 at .*E.*, as in params, got float64"):
+    with pytest.raises(
+        TypeError, match="grads at .*E.*: expected ndarray of float32, got ndarray of float64"
+    ):
         getattr(optim, name)(params, grads, getattr(optim, name + "_init")(params), 0.1)

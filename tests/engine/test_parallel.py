@@ -219,7 +219,7 @@ def test_a_batch_whose_arrays_have_different_numbers_of_rows_is_refused_by_every
 def test_dropout_drawn_for_too_many_rows_is_refused():
     params, config, batch = setting()
     more = lambda shape: np.ones((shape[0] + 1, *shape[1:]), bool)  # noqa: E731
-    with pytest.raises(ValueError, match=r"keep: expected the shape of x \(5, .*, got \(6, "):
+    with pytest.raises(ValueError, match=r"keep: expected shape \(5, .*, got \(6, "):
         parts(params, config, batch, 2, make_draw=lambda: more)
 
 

@@ -141,8 +141,8 @@ def test_a_gradient_that_is_not_finite_stops_the_training(engine, max_norm, wron
 def test_gradients_from_elsewhere_that_do_not_fit_are_refused(engine):
     """Both of these could be written into arrays of the right shape and type."""
     for change, message in (
-        (lambda g: g[:1], r"grads: expected shape .*, got \(1"),
-        (lambda g: g.astype(np.float64), "grads: expected float32 .*, got float64"),
+        (lambda g: g[:1], r"grads at .*: expected shape .*, got \(1"),
+        (lambda g: g.astype(np.float64), "grads at .*: expected ndarray of float32, got ndarray of float64"),
     ):
 
         def changed(*args, change=change, **options):
@@ -158,7 +158,7 @@ def test_moments_that_do_not_fit_are_refused(engine):
     """A transposed one has as many numbers."""
     state = train.start(CONFIG, 0)
     state.moments["v"]["embedding"]["E"] = state.moments["v"]["embedding"]["E"].T
-    with pytest.raises(ValueError, match=r'state\["v"\]: expected shape \(11, 8\) at .*, got \(8, 11\)'):
+    with pytest.raises(ValueError, match=r'state\["v"\] at .*: expected shape \(11, 8\), got \(8, 11\)'):
         run(state, until=1, engine=engine)
 
 

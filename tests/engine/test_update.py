@@ -98,7 +98,7 @@ def test_gradients_from_elsewhere_of_another_shape_are_refused(shape):
         return loss, grads | {"decoder_norm": grads["decoder_norm"] | {"gamma": np.ones(shape)}}
 
     state = start()
-    with pytest.raises(ValueError, match=r"grads: expected shape \(8,\) at .*gamma"):
+    with pytest.raises(ValueError, match=r"grads at .*gamma.*: expected shape \(8,\)"):
         fast.engine(state, CONFIG, RECIPE, gradients=gradients)(state, batch_of(1), None)
 
 

@@ -19,26 +19,6 @@ def library(x):
     return np if isinstance(x, np.ndarray) else sys.modules["torch"]
 
 
-def kind(x):
-    """What arrays have in common that are used together: library, type and device."""
-    return library(x), x.dtype, "cpu" if isinstance(x, np.ndarray) else x.device
-
-
-def check_like(name, x, wanted, shape):
-    """Raise TypeError unless x is an array of the kind of `wanted`, ValueError unless it has this shape."""
-    array = np.ndarray if isinstance(wanted, np.ndarray) else library(wanted).Tensor
-    if not isinstance(x, array) or kind(x) != kind(wanted):
-        raise TypeError(f"{name}: expected {described(wanted)}, got {described(x)}")
-    if tuple(x.shape) != tuple(shape):
-        raise ValueError(f"{name}: expected shape {tuple(shape)}, got {tuple(x.shape)}")
-
-
-def described(x):
-    """The kind of x in words, such as "ndarray of float64"."""
-    type_of_numbers = f" of {x.dtype}" if hasattr(x, "dtype") else ""
-    return f"{type(x).__name__}{type_of_numbers}" + (f" on {x.device}" if "torch" in type_of_numbers else "")
-
-
 def check_apart(name, written, read=()):
     """Raise ValueError unless each of `written` can be written to, in memory that no other array touches."""
     if not all(x.flags.writeable for x in written if isinstance(x, np.ndarray)):
@@ -350,12 +330,12 @@ def gelu_tanh_gate(x, out):
     xp, factor = library(x), 1 if isinstance(x, np.ndarray) else 2
     square(x, factor * CUBE, factor * TANH, out=out)
     out *= x
-    if xp is not np:
-        return out.sigmoid_()
-    np.tanh(out, out=out)
-    out += 1
-    out *= 0.5
-    return out
+    if xp is np:
+        np.tanh(out, out=out)
+        out += 1
+        out *= 0.5
+    else:
+        out.sigmoid_()
 
 
 def gelu_tanh_slope(x, gate, a):

@@ -10,7 +10,8 @@ from threading import Lock
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from .kernels import empty, kind
+from ..algebra import check_integer, kind
+from .kernels import empty
 
 CHUNK = 2**25  # numbers that an arena asks for at once, or more. A system gives memory when it is written to
 
@@ -130,10 +131,7 @@ class Workspace:
     def __init__(self, workers=2, block=2**17, queries=64, at_once=2**20):
         given = {"workers": workers, "block": block, "queries": queries, "at_once": at_once}
         for name, value in given.items():
-            if isinstance(value, bool) or not isinstance(value, int | np.integer):
-                raise TypeError(f"{name}: expected an integer, got {value!r}")
-            if value < 1:
-                raise ValueError(f"{name}: expected at least 1, got {value}")
+            check_integer(name, value, least=1)
         self.arenas = [Arena(block, queries) for _ in range(workers)]
         self.threads = ThreadPoolExecutor(max(1, workers - 1))
         self.at_once = at_once

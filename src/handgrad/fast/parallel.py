@@ -31,6 +31,7 @@ from optree import tree_leaves, tree_map
 from optree.integrations.numpy import tree_ravel
 
 from .. import data, model, train
+from ..algebra import check_array
 from ..config import gpt2_small, vaswani_base
 from ..model import check_batch, targets_of
 from . import step, update
@@ -58,8 +59,7 @@ def share_of(batch, draw_keep, rows):
     def draw_share(shape):
         whole = (B, *shape[1:])
         keep = draw_keep(whole)
-        if tuple(keep.shape) != whole:
-            raise ValueError(f"keep: expected the shape of x {whole}, got {tuple(keep.shape)}")
+        check_array("keep", keep, whole)
         return keep[rows]
 
     return {name: array[rows] for name, array in batch.items()}, draw_keep and draw_share

@@ -12,7 +12,8 @@ import optree
 from ..algebra import check_array, like
 from ..model import check_batch, targets_of
 from ..ops.cross_entropy import counted_targets
-from .kernels import check_apart, check_like, empty
+from ..optim import check_tree
+from .kernels import check_apart, empty
 
 
 def weighted_targets(batch, config, label_smoothing, x):
@@ -95,17 +96,6 @@ def receiving(out, params, workspace):
         check_apart("out", arrays, leaves)
         workspace.received = [weakref.ref(x) for x in arrays + leaves]
     return out
-
-
-def check_tree(name, tree, params):
-    """Raise TypeError or ValueError, with the place, unless the tree has arrays like those of params."""
-    paths, arrays, keys = optree.tree_flatten_with_path(tree)
-    wanted_paths, leaves, wanted_keys = optree.tree_flatten_with_path(params)
-    if keys != wanted_keys:
-        first = next(iter(set(paths) ^ set(wanted_paths)), "another order")
-        raise ValueError(f"{name}: expected the keys of params, but only one of them holds {first}")
-    for path, array, leaf in zip(paths, arrays, leaves):
-        check_like(f"{name} at {path}", array, leaf, leaf.shape)
 
 
 def gradients_of_others(params, workspace, jobs):

@@ -26,13 +26,12 @@ from typing import Any
 
 import numpy as np
 
-from ..algebra import like
+from ..algebra import check_like, like
 from ..config import Config, check_params
 from ..model import check_batch
 from ..ops import rotary_angles, sinusoidal
 from .kernels import (
     ACTIVATIONS,
-    check_like,
     column_sum,
     cross_entropy,
     drop,
@@ -61,7 +60,7 @@ def embed(tokens, segments, tables, norm, *, config, next_keep, arena):
     """model.embed. tokens (b, T) -> x (n, D), cache."""
     (b, T), D, index = tokens.shape, config.D, tokens.reshape(-1)
     x = take(tables["E"], index, arena.empty(b * T, D))
-    cache = {"index": index, "segments": segments, "config": config, "normed": None}
+    cache = {"index": index, "config": config, "normed": None}
     if config.scale_embedding:
         x *= math.sqrt(D)
     if config.segments:

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import optree
 
-from ..optim import check_like, checked, clip_factor
+from ..algebra import check_like
+from ..optim import check_tree, checked, clip_factor
 from ..train import check_loss
 from . import kernels, step
 from .memory import Workspace, shares
-from .sharing import check_tree
 
 SHARE = 2**20  # numbers that are worth several workers
 BLOCK = 2**16  # numbers that AdamW takes at a time: five such runs, and no more calls than needed
@@ -49,7 +49,7 @@ def engine(state, config, recipe, gradients=None):
             )
         else:
             loss, new = gradients(params, config, batch, **arguments)
-            check_like(params, "grads", new)
+            check_tree("grads", new, params)
             optree.tree_map_(np.copyto, grads, new)
         check_loss(loss, state)
         options = recipe.adam | dict(max_norm=recipe.longest, workspace=workspace)
@@ -94,7 +94,7 @@ def adamw_in_place(
     """
     vectors = {"p": p, "g": g, "m": state["m"], "v": state["v"]}
     for name, vector in vectors.items():
-        kernels.check_like(name, vector, p, (math.prod(p.shape),))
+        check_like(name, vector, p, (math.prod(p.shape),))
     kernels.check_apart("p, g, m, v", vectors.values())
     numbers = dict(rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
     rate, beta_1, beta_2, eps, weight_decay = checked([], [], **numbers)

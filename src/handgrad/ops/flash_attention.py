@@ -22,7 +22,7 @@ def flash_attention(q, k, v, mask=None, scale=None, causal=False, block=128):
 
     mask, scale: as there. causal: query t sees the keys 0..t only; unlike causal_mask(T) it takes no memory,
     and may stand beside a mask. block: queries, and keys, of a tile. The cache: the inputs, y and ℓ (..., T).
-    Raises ValueError if shapes, mask or block do not fit, TypeError if the mask is not Boolean.
+    Raises TypeError or ValueError if shapes, mask or block do not fit.
     """
     check_shapes(q, k, v)
     check_integer("block", block, least=1)

@@ -12,7 +12,7 @@ from ..algebra import check_array, check_integer, namespace
 
 
 def split_heads(x, H):
-    """x (B, T, H·K) -> (B, H, T, K), cache. Raises ValueError if H does not divide the width."""
+    """x (B, T, H·K) -> (B, H, T, K), cache. Raises TypeError or ValueError unless H divides the width."""
     check_array("x", x, (None, None, None))
     check_integer("H", H, least=1)
     B, T, D = x.shape
@@ -47,7 +47,7 @@ def merge_heads_backward(dy, cache):
 def repeat_heads(x, G):
     """x (B, H, S, K) -> (B, H·G, S, K), cache; the G copies of a head lie side by side.
 
-    Raises ValueError if x has not four axes, or G is no positive integer.
+    Raises TypeError or ValueError if x has not four axes, or G is no positive integer.
     """
     check_array("x", x, (None, None, None, None))
     check_integer("G", G, least=1)

@@ -6,7 +6,7 @@ from ..algebra import check_array, check_integer, like, namespace
 
 
 def causal_mask(T):
-    """(T, T): position t sees positions 0..t. Raises ValueError if T is no positive integer."""
+    """(T, T): position t sees positions 0..t. Raises TypeError or ValueError unless T is an integer ≥ 1."""
     check_integer("T", T, least=1)
     return np.tril(np.ones((T, T), dtype=bool))
 

@@ -28,7 +28,7 @@ def multi_head(x, memory, params, H, mask=None, angles=None, scale=None, keep=No
     W_Q (D, H·K), W_K and W_V (D, H_kv·K) with H_kv a divisor of H, W_O (H·K, D); biases may be absent.
     mask, scale, keep and p: see attention.
     angles (T, K/2): rotary positions for queries and keys, in self-attention. The weights are
-    cache["attended"]["a"]. Raises ValueError if names, shapes or heads do not fit.
+    cache["attended"]["a"]. Raises TypeError or ValueError if names, shapes or heads do not fit.
     """
     check_names("params", params, ("W_Q", "W_K", "W_V", "W_O"), ("b_Q", "b_K", "b_V", "b_O"))
     check_integer("H", H, least=1)
