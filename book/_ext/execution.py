@@ -152,7 +152,8 @@ def ahead_of_pages(app, env, docnames):
 
 
 def stop(app, exception):
-    app.runs.pool.shutdown(cancel_futures=True)
+    if runs := getattr(app, "runs", None):  # none, if the build ended before its pages were read
+        runs.pool.shutdown(cancel_futures=True)
 
 
 def setup(app):

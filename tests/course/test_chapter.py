@@ -45,7 +45,8 @@ def run(folder, *command):
 
 
 def quoted(notebook):
-    return [cell.outputs for cell in notebook.cells if rules.is_quoted(cell)]
+    """The outputs of the cells whose text the prose quotes."""
+    return [cell.outputs for cell in notebook.cells if cell.cell_type == "code" and rules.is_quoted(cell)]
 
 
 # A new chapter ----------------------------------------------------------------------------------------------
@@ -63,15 +64,10 @@ def test_a_new_chapter_is_whole_keeps_the_rules_and_runs(copy, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(copy / "src"))
     for path in notebooks:
         folder = {"metadata": {"path": str(path.parent)}}
-        notebook = nbformat.read(path, as_version=4)
-        quoted = [
-            cell.outputs for cell in notebook.cells if cell.cell_type == "code" and rules.is_quoted(cell)
-        ]
-        NotebookClient(notebook, timeout=60, kernel_name="python3", resources=folder).execute()
-        again = [
-            cell.outputs for cell in notebook.cells if cell.cell_type == "code" and rules.is_quoted(cell)
-        ]
-        assert quoted == again
+        stored, again = (nbformat.read(path, as_version=4) for _ in range(2))
+        NotebookClient(again, timeout=60, kernel_name="python3", resources=folder).execute()
+        assert quoted(again) == quoted(stored)
+    assert any(quoted(nbformat.read(path, as_version=4)) for path in notebooks)
     tested = run(copy, "-m", "pytest", "-q", "tests/chapters/test_masks.py", "tests/course/test_pages.py")
     assert tested.returncode == 0, tested.stdout
     assert len(chapter.unwritten(copy, "09_masks")) == 5
