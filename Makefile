@@ -40,7 +40,7 @@ times: $(READY) ## Say how long each page took in the last make book
 
 site: $(READY) ## Look at the built book in a browser (needs Chromium, and make book)
 	@test -e _build/html/index.html || { echo "There is no book in _build/html: make book builds it." >&2; exit 1; }
-	HANDGRAD_SITE=_build/html $(PYTEST) --dist loadgroup -m site tests # and so does a page
+	HANDGRAD_SITE=_build/html $(PYTEST) --dist worksteal -m site tests
 
 lab: $(READY) ## Open the notebooks in JupyterLab, in lab/, which is yours
 	$(BIN)/python tools/lab.py

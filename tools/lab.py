@@ -143,7 +143,7 @@ def headings(text):
 
 
 def number(page, place):
-    """The number of an equation, by its place among those of its page: 8.3 is the third of chapter 8."""
+    """The number of an equation or figure, by its place among those of its page: 8.3 is the third of chapter 8."""
     match = NOTEBOOK.fullmatch(page)
     return f"{int(match[2])}.{place}" if match and not match[1] else str(place)
 
@@ -370,6 +370,7 @@ def options_of(content):
 def copy_of(notebook, page, book):
     """A new notebook: the page for JupyterLab. Raises UnknownMyST, which names page and cell."""
     notebook = nbformat.from_dict(notebook)
+    notebook.cells = with_captions(notebook.cells, page)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             try:
@@ -385,6 +386,19 @@ def copy_of(notebook, page, book):
     about = notebook.metadata.setdefault("handgrad", nbformat.NotebookNode())
     about["generated"] = exercises.digest(notebook)
     return notebook
+
+
+def with_captions(cells, page):
+    """The cells, and behind each that shows a figure one with its number and caption."""
+    found, place = [], 0
+    for cell in cells:
+        found.append(cell)
+        caption = cell.metadata.get("mystnb", {}).get("figure", {}).get("caption")
+        if caption:
+            place += 1
+            text = f"*Figure {number(page, place)}.* {caption}"
+            found.append(nbformat.v4.new_markdown_cell(text, id=f"{cell.id}-caption"))
+    return found
 
 
 def copies(root, folder):

@@ -24,7 +24,9 @@ from sphinx.util.fileutil import copy_asset
 
 logger = logging.getLogger(__name__)
 
-MATHJAX = ("tex-chtml.js", "output/chtml/fonts", "input/tex/extensions", "a11y", "sre")
+# What of MathJax a page may ask for: the parts that _config.yml names, and what these load when a formula needs it.
+MATHJAX = ("startup.js", "core.js", "input/tex.js", "input/tex/extensions", "output/chtml.js")
+MATHJAX += ("output/chtml/fonts", "a11y/assistive-mml.js")
 MARK = re.compile(r"\s*# (BEGIN|END) SOLUTION")
 NOTEBOOK = re.compile(r"notebooks/(exercises/|solutions/)?(\d\d_\w+)")
 
@@ -55,7 +57,7 @@ def copy_mathjax(app, exception):
     if exception or app.builder.format != "html":
         return
     for file in importlib.metadata.distribution("sphinx-mathjax-offline").files:
-        if file.name == "tex-chtml.js":
+        if file.name == "startup.js":
             source = Path(file.locate()).parent
     for part in MATHJAX:
         target = app.outdir / "_static" / "mathjax" / part

@@ -1,4 +1,4 @@
-// What the theme leaves open: formulas that fit a narrow page, and few stops of the Tab key.
+// What the theme leaves open: formulas that fit a narrow page, few stops of the Tab key, pages on paper.
 "use strict";
 
 const BOXES = "div.math, .pst-scrollable-table-container, .output, pre, .cell_output";
@@ -27,6 +27,17 @@ function fit() {
   reachableBoxes();
 }
 
+// Paper is white, whatever the screen is.
+function printInLight() {
+  const root = document.documentElement;
+  let theme;
+  window.addEventListener("beforeprint", () => {
+    theme = root.dataset.theme;
+    root.dataset.theme = "light";
+  });
+  window.addEventListener("afterprint", () => (root.dataset.theme = theme));
+}
+
 function whenReady() {
   for (const stop of document.querySelectorAll("button.copybtn, a.headerlink")) stop.tabIndex = -1;
   const mathematics = window.MathJax?.startup?.promise ?? Promise.resolve();
@@ -34,4 +45,5 @@ function whenReady() {
   window.addEventListener("resize", fit);
 }
 
+printInLight();
 window.addEventListener("load", whenReady);

@@ -58,6 +58,12 @@ def test_chapter(path, notebook, rule):
 # The rules refuse what they must ----------------------------------------------------------------------------
 
 
+WORDS = {
+    "image": {"alt": "The square of x against x."},
+    "figure": {"caption": "The square of a number."},
+}
+
+
 def sound():
     """A notebook that breaks no rule."""
     opening = "# Squares\n\nYou will be able to square. Reading takes 5 minutes, running 2 seconds.\n\n"
@@ -84,7 +90,7 @@ def sound():
             new_code_cell(
                 "from handgrad.course.figures import squares\nsquares.plot(x)",
                 id="plot",
-                metadata={"mystnb": {"image": {"alt": "The square of x against x."}}},
+                metadata={"mystnb": WORDS},
             ),
             new_code_cell("from handgrad.course.quiz import quiz\nquiz('squares.json')", id="quiz"),
             new_code_cell(
@@ -154,7 +160,11 @@ BAD = [
     (rule_pictures_have_text, changed(cell=2, metadata=nbformat.from_dict({}))),
     (
         rule_pictures_have_text,
-        changed(cell=2, metadata=nbformat.from_dict({"mystnb": {"image": {"alt": "plot"}}})),
+        changed(cell=2, metadata=nbformat.from_dict({"mystnb": WORDS | {"image": {"alt": "plot"}}})),
+    ),
+    (
+        rule_pictures_have_text,
+        changed(cell=2, metadata=nbformat.from_dict({"mystnb": WORDS | {"figure": {}}})),
     ),
     *(
         (
@@ -177,7 +187,11 @@ BAD = [
     ),
     (
         rule_pictures_have_text,
-        changed("from handgrad.course.interactive import frames\nframes(draw, [1], label='x')"),
+        changed("from handgrad.course.interactive import frames\nframes(draw, [1], label='x')", cell=2),
+    ),
+    (
+        rule_pictures_have_text,
+        changed("from handgrad.course.interactive import frames\nframes(draw, [1], 'x', 'a line')"),
     ),
     (rule_states_its_time, metadata(handgrad={"reading_minutes": 5})),
     (rule_states_its_time, metadata(handgrad={"budget": 6000, "reading_minutes": 5})),

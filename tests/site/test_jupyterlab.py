@@ -34,7 +34,6 @@ RAW = re.compile(r":::|\{[\w:]+\}`|\(eq-|\$|\]\(|\\[a-zA-Z]{2,}")
 
 pytestmark = [
     pytest.mark.site,
-    pytest.mark.xdist_group("JupyterLab"),
     pytest.mark.skipif(not REQUIRED and not CHROMIUM, reason="no Chromium is installed"),
 ]
 
@@ -155,7 +154,10 @@ class Notebook:
 def test_a_chapter_reads_as_its_page(browser, address):
     chapter = Notebook(browser, address, CHAPTER)
     page, cells = chapter.page, nbformat.read(lab.ROOT / f"notebooks/{CHAPTER}.ipynb", as_version=4).cells
-    page.wait_for_function(f"document.querySelectorAll('.jp-Cell').length == {len(cells)}")
+    count = len(lab.with_captions(cells, ""))
+    page.wait_for_function(f"document.querySelectorAll('.jp-Cell').length == {count}")
+    captions = page.locator(".jp-RenderedMarkdown em", has_text=re.compile(r"^Figure \d+\.\d+\.$"))
+    assert captions.count() == count - len(cells) > 0
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     displayed = text.count("$$ (eq-")
     assert displayed > 0
@@ -208,7 +210,8 @@ def test_an_exercise_is_judged(browser, address):
     exercise = Notebook(browser, address, EXERCISE)
     page = exercise.page
     cells = nbformat.read(lab.ROOT / f"notebooks/{EXERCISE}.ipynb", as_version=4).cells
-    page.wait_for_function(f"document.querySelectorAll('.jp-Cell').length == {len(cells)}")
+    count = len(lab.with_captions(cells, ""))
+    page.wait_for_function(f"document.querySelectorAll('.jp-Cell').length == {count}")
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     check, answer = exercise.cell("judge.softmax_ds("), exercise.cell("def softmax_ds(")

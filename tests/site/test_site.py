@@ -6,6 +6,7 @@ nothing is skipped: no pages, or no browser, is then a failure. Screenshots for 
 """
 
 import functools
+import gzip
 import http.server
 import json
 import os
@@ -35,6 +36,35 @@ FINDINGS_OF_THE_THEME = {}
 # Formulas that MathJax could not read, and commands that it did not know, which it prints in red.
 NOT_UNDERSTOOD = "mjx-merror, [data-mjx-error], mjx-mtext[style*='red']"
 
+# When the browser has drawn the page anew.
+TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(null))))"
+
+# The axe rules that need the colours of every element, nine tenths of its time on a page of code.
+COLOURS = ["color-contrast", "link-in-text-block"]
+
+# Before axe looks: of code, one word of each colour stays; of formulas, the box without its letters.
+THIN_OUT = """() => {
+    const seen = new Set();
+    for (const word of document.querySelectorAll('div.highlight span[class]')) {
+        if (seen.has(word.className)) word.replaceWith(...word.childNodes);
+        seen.add(word.className);
+    }
+    for (const letters of document.querySelectorAll('mjx-container > mjx-math')) letters.replaceChildren();
+}"""
+
+# What is wider than the window of a phone: the page, things outside a box that scrolls, formulas.
+TOO_WIDE = """() => ({
+    page: document.documentElement.scrollWidth,
+    things: [...document.querySelectorAll('article *')]
+        .filter(e => e.getBoundingClientRect().right > innerWidth + 1
+            && !e.closest('div.math, .pst-scrollable-table-container, pre, mjx-container')
+            && !e.closest('.output, .cell_output'))
+        .map(e => e.outerHTML.slice(0, 120)).slice(0, 3),
+    formulas: [...document.querySelectorAll('mjx-container[display=true]')]
+        .filter(e => e.scrollWidth > e.clientWidth + 1)
+        .map(e => e.closest('.math')?.id || e.textContent.slice(0, 60)),
+})"""
+
 # Texts that a reader would see with LaTeX or a role left in them.
 UNRENDERED = r"""() => {
     const left = /\\[a-zA-Z]{2,}|\$\$|\\\(|\{(eq|cite|ref|numref|math)[:\w]*\}/;
@@ -53,11 +83,6 @@ pytestmark = [
     pytest.mark.skipif(not REQUIRED and not PAGES, reason="the book is not built: make book"),
     pytest.mark.skipif(not REQUIRED and not CHROMIUM, reason="no Chromium is installed"),
 ]
-each_page = pytest.mark.parametrize(
-    "visit",
-    [pytest.param(page, id=page, marks=pytest.mark.xdist_group(page)) for page in PAGES],
-    indirect=True,
-)
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -79,14 +104,15 @@ def address():
 class Visit:
     """One page in a window of its own, and what went wrong while it was loaded."""
 
-    def __init__(self, browser, address, path, viewport=WIDE, scheme="light"):
-        self.path, self.foreign, self.errors = path, [], []
-        self.context = browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")
+    def __init__(self, browser, address, path):
+        self.path, self.foreign, self.errors, self.weight = path, [], [], 0
+        self.context = browser.new_context(viewport=WIDE, color_scheme="light", reduced_motion="reduce")
         self.context.route("**/*", functools.partial(self._allow, address))
         self.page = self.context.new_page()
         self.page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("response", lambda r: r.status >= 400 and self.errors.append(f"{r.status} {r.url}"))
+        self.page.on("requestfinished", self._weigh)
         self.page.goto(f"{address}/{path}", wait_until="networkidle")
         self.page.evaluate("window.MathJax?.startup?.promise.then(() => null)")
 
@@ -98,6 +124,11 @@ class Visit:
             self.foreign.append(url)
             route.abort()
 
+    def _weigh(self, request):
+        file = SITE / unquote(urlsplit(request.url).path).lstrip("/")
+        if request.url.startswith("http") and file.is_file():
+            self.weight += len(gzip.compress(file.read_bytes()))
+
     def screenshot(self, name):
         self.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -105,48 +136,76 @@ class Visit:
         self.page.screenshot(path=file, full_page=True, animations="disabled")
 
 
-@pytest.fixture(scope="module")
-def visit(request, browser, address):
-    visit = Visit(browser, address, request.param)
-    yield visit
-    visit.context.close()
+class Look(Visit):
+    """A visit at which a page is looked at once for everything: on a phone, on paper, in the dark.
+
+    At the end the page is wide and light again, thinned out (see THIN_OUT), and can be played with.
+    """
+
+    def __init__(self, browser, address, path):
+        super().__init__(browser, address, path)
+        page = self.page
+        self.formulas = page.locator(".math").count(), page.locator(".math mjx-container").count()
+        self.not_understood = page.locator(NOT_UNDERSTOOD).all_inner_texts()
+        self.unrendered = page.evaluate(UNRENDERED)
+        self.screenshot("1280-light")
+
+        page.set_viewport_size(PHONE)
+        page.evaluate(TWO_FRAMES)
+        self.too_wide = page.evaluate(TOO_WIDE)
+        self.screenshot("390-light")
+        page.set_viewport_size(WIDE)
+
+        page.emulate_media(color_scheme="dark")
+        self.screenshot("1280-dark")
+        page.evaluate(THIN_OUT)
+        self.barriers = {"dark": self._barriers(runOnly={"type": "rule", "values": COLOURS})}
+        self.on_paper = self._print()
+        page.emulate_media(color_scheme="light")
+        self.barriers["light"] = self._barriers()
+
+    def _barriers(self, **options):
+        """What axe finds that is serious, and not the theme's: {rule: elements}."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        report = Axe().run(self.page, options={"resultTypes": ["violations"], "preload": False, **options})
+        return {
+            finding["id"]: [node["html"][:200] for node in finding["nodes"]][:3]
+            for finding in report.response["violations"]
+            if finding["impact"] in ("serious", "critical") and finding["id"] not in FINDINGS_OF_THE_THEME
+        }
+
+    def _print(self):
+        """The theme in which a page is printed from the dark, and the one it has afterwards."""
+        theme = "document.documentElement.dataset.theme"
+        self.page.evaluate(f"addEventListener('beforeprint', () => window.printedIn = {theme})")
+        self.page.pdf()
+        return self.page.evaluate(f"[window.printedIn, {theme}]")
 
 
-def test_there_are_pages_and_a_browser():
-    assert "index.html" in PAGES, f"no pages in {SITE}: make book"
-    assert CHROMIUM, "no Chromium on the PATH"
+# What a page must hold --------------------------------------------------------------------------------------
 
 
-@each_page
-def test_a_page_loads_cleanly_and_from_here_alone(visit):
-    assert visit.foreign == []
-    assert visit.errors == []
+def check_a_page_loads_cleanly_and_from_here_alone(look):
+    assert look.foreign == []
+    assert look.errors == []
 
 
-@each_page
-def test_mathematics_is_shown(visit):
-    expected = visit.page.locator(".math").count()
-    shown = visit.page.locator(".math mjx-container").count()
+def check_a_page_is_light_to_load(look):
+    """In bytes as a server would send them; figures are most of a chapter."""
+    chapter = re.fullmatch(r"notebooks/\d\d_\w+\.html", look.path)
+    assert look.weight <= (1_200_000 if chapter else 500_000)
+
+
+def check_mathematics_is_shown(look):
+    expected, shown = look.formulas
     assert bool(shown) == bool(expected) and shown >= expected
-    assert visit.page.locator(NOT_UNDERSTOOD).count() == 0
-    raw = visit.page.evaluate(UNRENDERED)
-    assert raw == []
+    assert look.not_understood == []
+    assert look.unrendered == []
 
 
-@each_page
-def test_mathematics_is_shown_from_a_file(visit, browser):
-    page = browser.new_page()
-    page.goto(f"file://{SITE.resolve()}/{visit.path}", wait_until="load")
-    page.wait_for_function(
-        "document.querySelectorAll('.math mjx-container').length >= document.querySelectorAll('.math').length"
-    )
-    assert page.locator(NOT_UNDERSTOOD).count() == 0
-    page.close()
-
-
-@each_page
-def test_a_quiz_replies_by_keyboard(visit):
-    for question in visit.page.locator(".question").all():
+def check_a_quiz_replies_by_keyboard(look):
+    for question in look.page.locator(".question").all():
         answers = question.locator("details")
         assert answers.count() >= 3 and question.locator("details.right").count() == 1
         for answer in answers.all():
@@ -158,9 +217,8 @@ def test_a_quiz_replies_by_keyboard(visit):
         assert question.locator("[role=status]:visible").count() == 0
 
 
-@each_page
-def test_sliders_move_by_keyboard_without_python(visit):
-    for box in visit.page.locator(".frames").all():
+def check_sliders_move_by_keyboard_without_python(look):
+    for box in look.page.locator(".frames").all():
         slider, images, shown = box.locator("input"), box.locator("img"), box.locator("img:visible")
         last = images.count() - 1
         slider.focus()
@@ -179,9 +237,8 @@ def test_sliders_move_by_keyboard_without_python(visit):
         assert slider.input_value() == str(last)
 
 
-@each_page
-def test_questions_answer_without_python(visit):
-    for box in visit.page.locator(".lookup").all():
+def check_questions_answer_without_python(look):
+    for box in look.page.locator(".lookup").all():
         choice = box.locator("select")
         options = choice.locator("option")
         assert options.count() > 1
@@ -191,59 +248,80 @@ def test_questions_answer_without_python(visit):
             assert answer == options.nth(i).get_attribute("value") != ""
 
 
-@each_page
-def test_every_equation_of_a_chapter_shows_its_evidence(visit):
+def check_every_equation_of_a_chapter_shows_its_evidence(look):
     """A mark beside each number, in words too, leads to a cell; the number begins with the chapter's."""
-    chapter = re.fullmatch(r"notebooks/(\d\d)_\w+\.html", visit.path)
-    for place, number in enumerate(visit.page.locator(".eqno").all() if chapter else (), 1):
+    chapter = re.fullmatch(r"notebooks/(\d\d)_\w+\.html", look.path)
+    for place, number in enumerate(look.page.locator(".eqno").all() if chapter else (), 1):
         assert f"({int(chapter[1])}.{place})" in number.inner_text()
         mark = number.locator(".evidence")
         assert mark.count() == 1 and mark.get_attribute("aria-label") and mark.get_attribute("title")
         target = mark.get_attribute("href")
-        assert target is None or visit.page.locator(f".cell{target}, .cell span{target}").count() == 1
+        assert target is None or look.page.locator(f".cell{target}, .cell span{target}").count() == 1
 
 
-@each_page
-def test_chapters_link_their_companions(visit):
-    if visit.path.startswith("notebooks/"):
-        links = visit.page.locator("nav.companions a")
+def check_chapters_link_their_companions(look):
+    if look.path.startswith("notebooks/"):
+        links = look.page.locator("nav.companions a")
         assert links.first.inner_text() == "This notebook"
-        notebook = visit.page.request.get(links.first.evaluate("link => link.href"))
+        notebook = look.page.request.get(links.first.evaluate("link => link.href"))
         assert notebook.ok and json.loads(notebook.body())["nbformat"] == 4
 
 
-@each_page
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_serious_barrier(visit, browser, address, scheme):
-    from axe_playwright_python.sync_playwright import Axe
-
-    same = scheme == "light"
-    here = visit if same else Visit(browser, address, visit.path, scheme=scheme)
-    report = Axe().run(here.page, options={"resultTypes": ["violations"]})
-    here.screenshot(f"1280-{scheme}")
-    if not same:
-        here.context.close()
-    serious = {
-        finding["id"]: [node["html"][:200] for node in finding["nodes"]][:3]
-        for finding in report.response["violations"]
-        if finding["impact"] in ("serious", "critical") and finding["id"] not in FINDINGS_OF_THE_THEME
-    }
-    assert serious == {}
+def check_no_serious_barrier(look):
+    assert look.barriers == {"light": {}, "dark": {}}
 
 
-@each_page
-def test_a_phone_scrolls_in_one_direction(visit, browser, address):
-    phone = Visit(browser, address, visit.path, viewport=PHONE)
-    wide = phone.page.evaluate(
-        """() => [document.documentElement.scrollWidth, [...document.querySelectorAll('article *')]
-            .filter(e => e.getBoundingClientRect().right > innerWidth + 1
-                && !e.closest('div.math, .pst-scrollable-table-container, pre, mjx-container')
-                && !e.closest('.output, .cell_output'))
-            .map(e => e.outerHTML.slice(0, 120)).slice(0, 3)]"""
+def check_a_phone_scrolls_in_one_direction(look):
+    assert look.too_wide == {"page": PHONE["width"], "things": [], "formulas": []}
+
+
+def check_paper_is_white(look):
+    assert look.on_paper == ["light", "dark"]
+
+
+CHECKS = [
+    check_a_page_loads_cleanly_and_from_here_alone,
+    check_a_page_is_light_to_load,
+    check_mathematics_is_shown,
+    check_a_quiz_replies_by_keyboard,
+    check_sliders_move_by_keyboard_without_python,
+    check_questions_answer_without_python,
+    check_every_equation_of_a_chapter_shows_its_evidence,
+    check_chapters_link_their_companions,
+    check_no_serious_barrier,
+    check_a_phone_scrolls_in_one_direction,
+    check_paper_is_white,
+]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page(path, browser, address, subtests):
+    look = Look(browser, address, path)
+    for check in CHECKS:
+        with subtests.test(check.__name__):
+            check(look)
+    look.context.close()
+
+
+# What the site must hold ------------------------------------------------------------------------------------
+
+
+def test_there_are_pages_and_a_browser():
+    assert "index.html" in PAGES, f"no pages in {SITE}: make book"
+    assert CHROMIUM, "no Chromium on the PATH"
+
+
+@pytest.mark.parametrize("folder", sorted({os.path.dirname(page) for page in PAGES}))
+def test_mathematics_is_shown_from_a_file(folder, browser):
+    """On the largest page of each folder, since what a page loads is found from where it lies."""
+    pages = [SITE / page for page in PAGES if os.path.dirname(page) == folder]
+    page = browser.new_page()
+    page.goto(max(pages, key=lambda file: file.stat().st_size).resolve().as_uri(), wait_until="load")
+    page.wait_for_function(
+        "document.querySelectorAll('.math mjx-container').length >= document.querySelectorAll('.math').length"
     )
-    phone.screenshot("390-light")
-    phone.context.close()
-    assert wide == [PHONE["width"], []]
+    assert page.locator(NOT_UNDERSTOOD).count() == 0
+    page.close()
 
 
 def test_the_map_links_the_chapters_that_are_written(browser, address):

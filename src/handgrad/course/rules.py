@@ -215,21 +215,23 @@ FIGURES = re.compile(r"handgrad\.(course\.figures|chapters\.\w+\.(figures|races)
 
 
 def rule_pictures_have_text(notebook):
-    """A cell that shows a figure says what it shows, to those who cannot see it."""
+    """A cell that shows a figure says what it shows, to those who cannot see it, and has a caption."""
     wrong = []
     for cell, tree, names in with_names(notebook):
         last = tree.body[-1].value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         name = origin(last.func, names) or "" if isinstance(last, ast.Call) else ""
-        alt = cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")
+        shown = cell.metadata.get("mystnb", {})
+        alt, caption = shown.get("image", {}).get("alt", ""), shown.get("figure", {}).get("caption", "")
+        moves = name == "handgrad.course.interactive.frames"
         if FIGURES.match(name) and len(alt.split()) < 4:
             wrong.append(
                 f"{cell.id}: shows a figure; its metadata mystnb.image.alt must describe it, got {alt!r}"
             )
-        if (
-            name == "handgrad.course.interactive.frames"
-            and len(last.args) < 4
-            and "alt" not in [k.arg for k in last.keywords]
-        ):
+        if (FIGURES.match(name) or moves) and len(caption.split()) < 4:
+            wrong.append(
+                f"{cell.id}: shows a figure; its metadata mystnb.figure.caption must be a caption, got {caption!r}"
+            )
+        if moves and len(last.args) < 4 and "alt" not in [k.arg for k in last.keywords]:
             wrong.append(f"{cell.id}: interactive.frames without alt")
     return wrong
 
