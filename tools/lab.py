@@ -143,7 +143,7 @@ def headings(text):
 
 
 def number(page, place):
-    """The number of an equation or figure, by its place among those of its page: 8.3 is the third of chapter 8."""
+    """The number of an equation or figure, by its place on its page: 8.3 is the third of chapter 8."""
     match = NOTEBOOK.fullmatch(page)
     return f"{int(match[2])}.{place}" if match and not match[1] else str(place)
 

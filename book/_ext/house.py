@@ -24,7 +24,7 @@ from sphinx.util.fileutil import copy_asset
 
 logger = logging.getLogger(__name__)
 
-# What of MathJax a page may ask for: the parts that _config.yml names, and what these load when a formula needs it.
+# What of MathJax a page may ask for: the parts that _config.yml names, and what these load when needed.
 MATHJAX = ("startup.js", "core.js", "input/tex.js", "input/tex/extensions", "output/chtml.js")
 MATHJAX += ("output/chtml/fonts", "a11y/assistive-mml.js")
 MARK = re.compile(r"\s*# (BEGIN|END) SOLUTION")

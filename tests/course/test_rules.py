@@ -17,6 +17,7 @@ from handgrad.course.evidence import chapters
 from handgrad.course.rules import (
     ALWAYS,
     IN_CHAPTERS,
+    rule_answers_stay_closed,
     rule_cells_are_short,
     rule_equations,
     rule_ids,
@@ -113,12 +114,26 @@ def changed(source=None, cell=1, **attributes):
     return change
 
 
+def asks(check, tags=()):
+    """A question with a folded answer, and the cell that checks it."""
+    question = "What is 1 + 1?\n\n:::{admonition} Answer\n:class: dropdown\n2\n:::"
+    cell = new_code_cell(check, id="check", metadata={"tags": list(tags)})
+    return lambda notebook: notebook.cells.extend([new_markdown_cell(question, id="ask"), cell])
+
+
 def metadata(**values):
     return lambda notebook: notebook.metadata.update(values)
 
 
 def test_a_sound_notebook_passes():
     assert [complaint for rule in ALWAYS + IN_CHAPTERS for complaint in rule(sound())] == []
+
+
+@pytest.mark.parametrize("ask", [asks("1 + 1"), asks("assert 1 + 1 == 2", ["hide-input"])])
+def test_an_answer_may_be_followed_by_an_experiment_or_a_folded_check(ask):
+    notebook = sound()
+    ask(notebook)
+    assert rule_answers_stay_closed(notebook) == []
 
 
 IMAGE = new_output("display_data", data={"image/png": "", "text/plain": "<Figure>"})
@@ -196,6 +211,7 @@ BAD = [
     (rule_states_its_time, metadata(handgrad={"reading_minutes": 5})),
     (rule_states_its_time, metadata(handgrad={"budget": 6000, "reading_minutes": 5})),
     (rule_states_its_time, metadata(handgrad={"budget": 60, "reading_minutes": 50})),
+    (rule_answers_stay_closed, asks("assert 1 + 1 == 2")),
     (rule_states_its_time, metadata(handgrad={"budget": 60})),
     (rule_states_its_time, changed("# Squares\n\nReading takes 5 minutes.", cell=0)),
     (rule_skeleton, changed("# Squares\n\n## Train\n\nExercises, quiz, further reading.", cell=0)),

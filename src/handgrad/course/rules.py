@@ -14,6 +14,7 @@ import math
 import re
 import sys
 import tokenize
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
@@ -229,10 +230,22 @@ def rule_pictures_have_text(notebook):
             )
         if (FIGURES.match(name) or moves) and len(caption.split()) < 4:
             wrong.append(
-                f"{cell.id}: shows a figure; its metadata mystnb.figure.caption must be a caption, got {caption!r}"
+                f"{cell.id}: shows a figure; its metadata mystnb.figure.caption must say what, got {caption!r}"
             )
         if moves and len(last.args) < 4 and "alt" not in [k.arg for k in last.keywords]:
             wrong.append(f"{cell.id}: interactive.frames without alt")
+    return wrong
+
+
+def rule_answers_stay_closed(notebook):
+    """A cell of asserts that follows a folded answer is folded as well: it would give the answer away."""
+    wrong = []
+    for text, cell in pairwise(notebook.cells):
+        folded = text.cell_type == "markdown" and re.search(r":class: dropdown|\{dropdown\}", text.source)
+        if not folded or cell.cell_type != "code" or "hide-input" in cell.metadata.get("tags", []):
+            continue
+        if any(isinstance(node, ast.Assert) for node in ast.walk(parse(cell.source))):
+            wrong.append(f"{cell.id}: asserts what {text.id} answers when unfolded; tag it hide-input")
     return wrong
 
 
@@ -289,6 +302,7 @@ IN_CHAPTERS = (
     rule_more_prose_than_code,
     rule_imports_where_used,
     rule_pictures_have_text,
+    rule_answers_stay_closed,
     rule_states_its_time,
     rule_skeleton,
     rule_equations,
