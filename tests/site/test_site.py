@@ -241,9 +241,13 @@ def test_a_phone_scrolls_in_one_direction(visit, browser, address):
                 && !e.closest('.output, .cell_output'))
             .map(e => e.outerHTML.slice(0, 120)).slice(0, 3)]"""
     )
+    cut = phone.page.locator("div.math:not(.output) > mjx-container").evaluate_all(
+        "all => all.filter(e => e.scrollWidth > e.clientWidth + 1).map(e => e.parentElement.id)"
+    )
     phone.screenshot("390-light")
     phone.context.close()
     assert wide == [PHONE["width"], []]
+    assert cut == [], "formulas that are wider than the page; break them into lines"
 
 
 def test_the_map_links_the_chapters_that_are_written(browser, address):
