@@ -6,9 +6,22 @@ import sympy
 from judging import check_answers
 from sympy import Rational, diff, sqrt, symbols
 
-from handgrad.chapters.normalization import exercises
+from handgrad.chapters.normalization import exercises, figures
 from handgrad.course import judge
+from handgrad.course.figures import subplots
 from handgrad.ops.normalization import layer_norm, layer_norm_backward
+
+# The figures ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("far", ["points", "upstream", "kept"])
+def test_no_arrow_is_cut_at_the_edge_of_the_plane(far):
+    point = figures.PLANE[:1]  # (1, 3), of length 1
+    drawn = dict(points=point, hats=point, upstream=point, kept=point)
+    figures.circle(subplots()[1], **drawn)
+    with pytest.raises(ValueError, match="within 3.0, got"):
+        figures.circle(subplots()[1], **drawn | {far: 3.1 * point})
+
 
 # The answers that are no shipped line, derived a second time ------------------------------------------------
 

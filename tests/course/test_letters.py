@@ -28,6 +28,10 @@ def test_letters(tex, found):
     [
         (r"x = y = z", [{"x"}]),
         (r"\begin{aligned} x &= y \\ &= z, \\ u &\ge v \end{aligned}", [{"x"}, {"u"}]),
+        (r"\begin{split} &x + y \\ &\qquad = z \\ \ge 0, \\ &u \\ &= v \end{split}", [{"x", "y"}, {"u"}]),
+        (r"x &= y \\ &\quad {} - z \\ &\quad + v \\ &= u", [{"x"}]),
+        (r"x \\ + y \\ = z \\ -u = v", [{"x", "y"}, {"u"}]),
+        (r"x = 2 y, \\ \text{with } y \\ &= 3, \\ u \\ \leftarrow v", [{"x"}, {"u"}]),
         (r"\mu &= a, & \hat x_j &= b", [{"mu"}, {"xhat"}]),
         (r"x = f(u, v = 1), \qquad y = 2", [{"x"}, {"y"}]),
         (r"x = 2 y, \qquad\text{with } y = 3", [{"x"}]),

@@ -60,7 +60,7 @@ TOO_WIDE = """() => ({
             && !e.closest('div.math, .pst-scrollable-table-container, pre, mjx-container')
             && !e.closest('.output, .cell_output'))
         .map(e => e.outerHTML.slice(0, 120)).slice(0, 3),
-    formulas: [...document.querySelectorAll('mjx-container[display=true]')]
+    formulas: [...document.querySelectorAll('div.math:not(.output) > mjx-container')]
         .filter(e => e.scrollWidth > e.clientWidth + 1)
         .map(e => e.closest('.math')?.id || e.textContent.slice(0, 60)),
 })"""

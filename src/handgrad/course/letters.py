@@ -19,6 +19,9 @@ GREEK = (
 )
 RELATIONS = {"=", "<", ">", r"\le", r"\leq", r"\ge", r"\geq", r"\ne", r"\neq", r"\approx", r"\leftarrow"}
 ENDS = {r"\\", r"\quad", r"\qquad", ","}
+RELATION = rf"(?:[=<>]|(?:{'|'.join(map(re.escape, sorted(RELATIONS)))})(?![a-zA-Z]))"
+# The break before a line that begins with a relation, or has none and begins with a sign.
+GOES_ON = rf"\\\\(?:\s|\\q?quad\b|\{{\}})*(?={RELATION}|[-+](?:(?!\\\\|{RELATION}).)*(?:\\\\|$))"
 CONDITION = re.compile(r"\s*,?\s*(for|if|with|where|whatever|at|that is)\b")
 
 NO_OBJECTS = {"sizes", "index"}  # their results are lengths and indices, in every sum
@@ -62,12 +65,14 @@ def letters(tex):
 def left_sides(formula):
     """The letters of the left side of each statement of a formula, in order.
 
-    Statements stand on lines of their own, or apart, or after a comma. What follows the text "for", "if",
-    "with", "where", "at" or "whatever" is a condition, what follows "that is" the same in other letters.
+    Statements stand on lines of their own, or apart, or after a comma. A line goes on with the one before if
+    it begins with a relation, or has none and begins with + or -. What follows the text "for", "if", "with",
+    "where", "at" or "whatever" is a condition, what follows "that is" the same in other letters.
     """
     formula = re.sub(r"\\begin\{cases\}.*?\\end\{cases\}", "", formula, flags=re.DOTALL)
     formula = re.sub(r"\\(begin|end)\{\w+\*?\}", "", formula)
     formula = re.sub(r"\\(left|right|[bB]igg?[lr]?)\b\s*\.?|&", "", formula)
+    formula = re.sub(GOES_ON, " ", formula, flags=re.DOTALL)
     sides, left, depth, skipping, related = [], "", 0, False, False
     for token in re.findall(r"\\text\{[^{}]*\}|\\[a-zA-Z]+|\\.|.", formula, flags=re.DOTALL) + [r"\\"]:
         text = token[len(r"\text{") : -1] if token.startswith(r"\text{") else None

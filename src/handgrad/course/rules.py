@@ -230,7 +230,7 @@ def rule_pictures_have_text(notebook):
             )
         if (FIGURES.match(name) or moves) and len(caption.split()) < 4:
             wrong.append(
-                f"{cell.id}: shows a figure; its metadata mystnb.figure.caption must say what, got {caption!r}"
+                f"{cell.id}: shows a figure; its metadata mystnb.figure.caption must say it, got {caption!r}"
             )
         if moves and len(last.args) < 4 and "alt" not in [k.arg for k in last.keywords]:
             wrong.append(f"{cell.id}: interactive.frames without alt")

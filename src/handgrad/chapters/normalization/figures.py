@@ -6,6 +6,7 @@ from matplotlib.patches import Circle
 from handgrad.course.figures import COLOUR, MARKS, WIDTH, backward_graph, subplots
 
 PLANE = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])  # orthonormal, and orthogonal to (1, 1, 1)
+REACH = 3.0  # of the plane that is drawn, to each side
 
 
 def one_scale(stages):
@@ -41,8 +42,13 @@ def circle(ax, points, hats, upstream, kept):
 
     points, hats, upstream, kept: (n, 3) each; upstream is what arrives at a normalised token, kept what is
     left of it after the projection.
+
+    Raises ValueError if a token or the tip of an arrow lies outside the part of the plane that is drawn.
     """
     before, after, arriving, left = (x @ PLANE.T for x in (points, hats, upstream, kept))  # (n, 2)
+    farthest = np.abs([before, after + arriving, after + left]).max()
+    if farthest > REACH:
+        raise ValueError(f"expected tokens and tips of arrows within {REACH}, got {farthest:.2f}")
     ax.add_patch(Circle((0, 0), np.sqrt(3), fill=False, ec=COLOUR["grey"], lw=1.2))
     for a, b in zip(before, after, strict=True):
         ax.plot(*np.transpose([a, b]), color=COLOUR["grey"], lw=0.8, ls=":")
@@ -57,7 +63,7 @@ def circle(ax, points, hats, upstream, kept):
         label=r"$\mathbf{P}\,\mathrm{d}\hat{\mathbf{x}}$",
         **arrows,
     )
-    ax.set(xlim=(-2.7, 2.7), ylim=(-2.7, 2.7), xticks=[], yticks=[])
+    ax.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH), xticks=[], yticks=[])
     ax.set_aspect("equal")
     ax.figure.legend(loc="outside right upper")
     for side in ax.spines.values():
