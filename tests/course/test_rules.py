@@ -24,6 +24,7 @@ from handgrad.course.rules import (
     rule_imports_where_used,
     rule_kernel,
     rule_more_prose_than_code,
+    rule_names_mean_one_thing,
     rule_no_plumbing,
     rule_outputs,
     rule_pictures_have_text,
@@ -74,6 +75,7 @@ def sound():
         "Train a small model",
         "Exercises and questions",
         "What you can do now",
+        "The card",
         "Further reading",
     )
     words = "A few plain words about this part of the chapter, enough to outweigh the code."
@@ -121,6 +123,11 @@ def asks(check, tags=()):
     return lambda notebook: notebook.cells.extend([new_markdown_cell(question, id="ask"), cell])
 
 
+def append(notebook, *sources):
+    for number, source in enumerate(sources):
+        notebook.cells.append(new_code_cell(source, id=f"more-{'abc'[number]}"))
+
+
 def metadata(**values):
     return lambda notebook: notebook.metadata.update(values)
 
@@ -134,6 +141,17 @@ def test_an_answer_may_be_followed_by_an_experiment_or_a_folded_check(ask):
     notebook = sound()
     ask(notebook)
     assert rule_answers_stay_closed(notebook) == []
+
+
+def test_names_that_mean_one_thing():
+    notebook = sound()
+    loops = "for i in range(3):\n    for i, j in []:\n        pass", "for i in 'ab':\n    pass"
+    inside = "def f(x):\n    rng = x\n    return [x for x in rng]", "y = f(x)\ny = y + 1\nz = [x for x in y]"
+    append(notebook, *loops, "import numpy as np\nx[0] = np.pi\nx.flags.writeable = False")
+    assert rule_names_mean_one_thing(notebook) == []
+    notebook = sound()
+    append(notebook, *inside)
+    assert rule_names_mean_one_thing(notebook) == []
 
 
 IMAGE = new_output("display_data", data={"image/png": "", "text/plain": "<Figure>"})
@@ -172,6 +190,22 @@ BAD = [
     (rule_imports_where_used, changed("import math")),
     (rule_imports_where_used, changed("from math import pi, tau\npi")),
     (rule_imports_where_used, changed("import matplotlib.pyplot as plt\nplt.plot(1)")),
+    *(
+        (rule_names_mean_one_thing, lambda notebook, code=code: append(notebook, *code))
+        for code in [
+            ("x = 2",),
+            ("y, (x, z) = 1, (2, 3)",),
+            ("x += 1",),
+            ("np = 1",),
+            ("def x():\n    return 1",),
+            ("class x:\n    pass",),
+            ("for x in range(3):\n    pass",),
+            ("for i in range(3):\n    x = i",),
+            ("if True:\n    x = 1",),
+            ("with open('f') as x:\n    pass",),
+            ("for i in range(3):\n    pass", "i = 1"),
+        ]
+    ),
     (rule_pictures_have_text, changed(cell=2, metadata=nbformat.from_dict({}))),
     (
         rule_pictures_have_text,

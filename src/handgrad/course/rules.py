@@ -212,6 +212,57 @@ def rule_imports_where_used(notebook):
     return wrong
 
 
+def rule_names_mean_one_thing(notebook):
+    """No name is bound in two cells, so that a cell run again finds what it found the first time.
+
+    Loops may share their variables, and cells their imports; a loop may not take the name of something else.
+    """
+    bound, looped, found, wrong = {}, {}, set(), []
+    for cell, tree, from_elsewhere in with_names(notebook):
+        found |= set(from_elsewhere)
+        names, loops = bindings(tree.body)
+        wrong += [f"{cell.id}: binds {name}, which is imported" for name in sorted((names | loops) & found)]
+        for name in sorted(names):
+            if name in bound:
+                wrong.append(f"{cell.id}: binds {name} again, which {bound[name]} has bound")
+            elif name in looped and looped[name] != cell.id:
+                wrong.append(f"{cell.id}: binds {name}, over which {looped[name]} has looped")
+            bound.setdefault(name, cell.id)
+        for name in sorted(loops):
+            if bound.get(name, cell.id) != cell.id:
+                wrong.append(f"{cell.id}: loops over {name}, which {bound[name]} has bound")
+            looped.setdefault(name, cell.id)
+    return wrong
+
+
+def bindings(statements):
+    """The names that statements bind in the notebook itself, save by import: (by assignment, by a loop)."""
+    names, loops = set(), set()
+    for statement in statements:
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            names.add(statement.name)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            names |= stored(*targets)
+        elif isinstance(statement, ast.For):
+            loops |= stored(statement.target)
+        elif isinstance(statement, ast.With):
+            names |= stored(*(item.optional_vars for item in statement.items if item.optional_vars))
+        for part in ("body", "orelse", "finalbody"):
+            inner = getattr(statement, part, [])
+            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+                more, more_loops = bindings(inner)
+                names, loops = names | more, loops | more_loops
+    return names, loops
+
+
+def stored(*targets):
+    """The names that targets of an assignment bind: not those that they only index."""
+    nodes = (node for target in targets for node in ast.walk(target))
+    found = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return found - {"_"}
+
+
 FIGURES = re.compile(r"handgrad\.(course\.figures|chapters\.\w+\.(figures|races))\.")
 
 
@@ -273,6 +324,7 @@ SKELETON = {
     "training": r"train",
     "exercises": r"exercise",
     "the claims again": r"now|again|able",
+    "the card": r"\bcard\b",
     "further reading": r"reading",
 }
 
@@ -301,6 +353,7 @@ IN_CHAPTERS = (
     rule_cells_are_short,
     rule_more_prose_than_code,
     rule_imports_where_used,
+    rule_names_mean_one_thing,
     rule_pictures_have_text,
     rule_answers_stay_closed,
     rule_states_its_time,
