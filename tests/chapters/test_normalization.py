@@ -231,3 +231,93 @@ def test_right_answers_are_accepted_however_written(name):
 
 def test_every_exercise_has_been_solved_otherwise():
     assert set(RIGHT) == set(judge.chapters()["normalization"])
+
+
+# Wrong answers that are on no list --------------------------------------------------------------------------
+
+
+def mean(x):
+    return x.mean(-1, keepdims=True)
+
+
+def from_output(x_hat=lambda y, g, b: (y - b) / g, dx_hat=lambda dy, g: g * dy, weight=None):
+    """LayerNorm's dx from its output as a learner writes it, with one thing wrong."""
+
+    def dx(dy, y, gamma, beta, r):
+        hat, d = x_hat(y, gamma, beta), dx_hat(dy, gamma)
+        return r * (d - mean(d) - hat * mean((dy if weight == "dy" else d) * hat))
+
+    return dx
+
+
+def repaired(along=lambda d, hat: mean(d * hat), shares=lambda v: v.sum((0, 1)), weight=lambda g: 1):
+    def backward(dy, x, gamma, eps):
+        r = 1 / np.sqrt(x.var(-1, keepdims=True) + eps)
+        hat, d = r * (x - mean(x)), gamma * dy
+        dx = r * (d - mean(d) - hat * along(d, hat))
+        return dx, shares(weight(gamma) * dy * hat), shares(dy)
+
+    return backward
+
+
+def batch(forward=(0, 1), back=(0, 1), factor=lambda g, r: 1, with_eps=1):
+    def dx(dy, x, gamma, eps):
+        r = 1 / np.sqrt(x.var(forward, keepdims=True) + with_eps * eps)
+        hat, d = r * (x - x.mean(forward, keepdims=True)), gamma * dy
+        indirect = d.mean(back, keepdims=True) + hat * (d * hat).mean(back, keepdims=True)
+        return factor(gamma, r) * r * (d - indirect)
+
+    return dx
+
+
+def qk(length=lambda v: np.linalg.norm(v, axis=-1, keepdims=True), keep=1, keep_k=1, of_g=1, over=1):
+    def backward(ds, q, k, g):
+        n_q, n_k = length(q), length(k)
+        u, w = q / n_q, k / n_k
+        dq, dk = g * ds @ w, g * ds.mT @ u
+        dq = (dq - keep * u * (dq * u).sum(-1, keepdims=True)) / n_q**over
+        dk = (dk - keep * keep_k * w * (dk * w).sum(-1, keepdims=True)) / n_k**over
+        return dq, dk, of_g * (ds * (u @ w.mT)).sum()
+
+    return backward
+
+
+UNLISTED = [
+    ("two_features", lambda h, epsilon: epsilon / (2 * (h**2 + epsilon)), "power", "`std` has the power 2"),
+    ("two_features", lambda h, epsilon: h / (2 * sqrt(h**2 + epsilon) ** 3), "One array", "`epsilon`"),
+    ("two_features", lambda h, epsilon: sqrt(epsilon) / (2 * sqrt(h**2 + epsilon) ** 3), "root", "`epsilon`"),
+    ("layer_norm_dx", from_output(lambda y, g, b: (y + b) / g), "A sign is wrong", "`x_hat`"),
+    ("layer_norm_dx", from_output(lambda y, g, b: (y - b) * g), "multiplied where", "`gamma` multiplies"),
+    ("layer_norm_dx", from_output(lambda y, g, b: y - b), "A division is missing", "`gamma`"),
+    ("layer_norm_dx", from_output(dx_hat=lambda dy, g: dy / g), "divided", "`gamma` divides"),
+    (
+        "layer_norm_dx",
+        from_output(weight="dy"),
+        "One array stands where another",
+        "`dy` stands where `dx_hat`",
+    ),
+    (
+        "repaired_backward",
+        repaired(weight=lambda g: g),
+        "dx and dbeta are right",
+        "`dx_hat` stands where `dy`",
+    ),
+    ("repaired_backward", repaired(along=lambda d, hat: 0), "not removed at all", ""),
+    ("repaired_backward", repaired(shares=lambda v: v.sum(0).mean(0)), "positions averaged", ""),
+    ("batch_norm_dx", batch((0, 1, 2), (0, 1, 2)), "wrong axis", "the whole array"),
+    ("batch_norm_dx", batch(back=(0, 1, 2)), "wrong axis", "`through_mean`"),
+    ("batch_norm_dx", batch(factor=lambda g, r: g), "once too often", "`gamma`"),
+    ("batch_norm_dx", batch(factor=lambda g, r: r), "once too often", "`r`"),
+    ("batch_norm_dx", batch(with_eps=0), "A term is missing", "`eps`"),
+    ("qk_norm_backward", qk(lambda v: np.sqrt((v**2).mean(-1, keepdims=True))), "A mean stands", "a mean"),
+    ("qk_norm_backward", qk(keep_k=0), "A term is missing. dq and dg are right", "In `dk`"),
+    ("qk_norm_backward", qk(keep=-1), "A sign is wrong", "`dq`"),
+    ("qk_norm_backward", qk(over=2), "once too often", "`q_length`"),
+    ("qk_norm_backward", qk(of_g=0), "dg is 0 everywhere", ""),
+    ("qk_norm_backward", qk(np.linalg.norm), "wrong axis", "the whole array"),
+]
+
+
+@pytest.mark.parametrize("name, answer, kind, where", UNLISTED, ids=range(len(UNLISTED)))
+def test_a_mistake_on_no_list_is_found(name, answer, kind, where):
+    check_answers(name, [answer], wrong=(kind, where))

@@ -29,9 +29,15 @@ def two_features(h, epsilon):
     return (direct - through_variance) / 2
 
 
+def two_features_by_quotient(h, epsilon):
+    std = sqrt(h**2 + epsilon)
+    return epsilon / (2 * std**3)
+
+
 TWO_FEATURES = Derivation(
     two_features,
     domains={"h": "real", "epsilon": "positive"},
+    ways=(two_features_by_quotient,),
     stories="""
     - 0 is the answer for ε = 0 only. With ε the output is h/√(h² + ε), which still grows with h.
           return (direct - through_variance) / 2 → return 0 * direct
@@ -47,6 +53,8 @@ TWO_FEATURES = Derivation(
           return (direct → return -(direct
     - ε is outside the root. Here LayerNorm divides by √(σ² + ε).
           sqrt(h**2 + epsilon) → (sqrt(h**2) + epsilon)
+    - The power below is wrong: by the rule for quotients the root stands there three times, √(h² + ε)³.
+          return (direct - through_variance) / 2 → return epsilon / std / 2
     - This is the output h/√(h² + ε) itself, before the derivative is taken.
           return (direct - through_variance) / 2 → return h * direct
     """,
@@ -141,9 +149,6 @@ REPAIRED_BACKWARD = Exercise(
     special={"features far from zero": {"x": X.then(lambda x: x + 40)}},
     shipped=shipped_backward,
     stories="""
-    - Both bugs are still there: one in the part of dx along x̂, one in the sums over the sequences.
-          - x_hat * along → - x_hat * along / (x_hat**2).mean(axis=-1, keepdims=True)
-          .sum(axis=(0, 1)) → .sum(axis=1).mean(axis=0)
     - The parameters are right now. In dx the part along x̂ is still removed whole. With ε the layer does feel
       a little of the length of a token, and that part must stay.
           - x_hat * along → - x_hat * along / (x_hat**2).mean(axis=-1, keepdims=True)
@@ -153,6 +158,17 @@ REPAIRED_BACKWARD = Exercise(
     - dx is right now. dγ and dβ are averaged over everything; they are sums. The 1/m of a mean loss has
       arrived in dy already.
           .sum(axis=(0, 1)) → .mean(axis=(0, 1))
+    - The part of dx along x̂ is not removed at all now. Of that part mean(dx̂ ∘ x̂) must go, divided by nothing.
+          - x_hat * along →
+    - dx is right now. In dγ and dβ the sequences are added, but the positions averaged; all tokens of all
+      sequences share γ and β, so all shares are added.
+          .sum(axis=(0, 1)) → .sum(axis=0).mean(axis=0)
+    - Both bugs are still there: one in the part of dx along x̂, one in the sums over the sequences.
+          - x_hat * along → - x_hat * along / (x_hat**2).mean(axis=-1, keepdims=True)
+          .sum(axis=(0, 1)) → .sum(axis=1).mean(axis=0)
+    - dx is right now. dγ and dβ still have an axis for the positions. All tokens of all sequences share γ and
+      β, so both axes are summed away.
+          .sum(axis=(0, 1)) → .mean(axis=0)
     - dβ is repaired and dγ is not: it still averages over the sequences.
           (dy * x_hat).sum(axis=(0, 1)) → (dy * x_hat).sum(axis=1).mean(axis=0)
     - dγ is repaired and dβ is not: it still averages over the sequences.
