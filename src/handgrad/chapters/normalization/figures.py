@@ -48,7 +48,7 @@ def integers():
         ("variance", "÷", r"$\sigma^2$ = 25", "", "14"),
         ("÷", "$L$", "(−7, −1, 1, 7)/5", "", "(500, 0, 0, 0)"),
     ]
-    return backward_graph(nodes, edges)
+    return backward_graph(nodes, edges, height=3.8)
 
 
 def layer():
