@@ -2,9 +2,9 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.ideas        writes benchmarks/results/ideas.json, in some minutes
 
-ideas    the training step of chapter 19 without its update, by the readable lines and by `handgrad.fast`: with
-         one idea taken out, and on a stair from none of the six to all. In each round all of them run, in an
-         order drawn anew; what counts is the ratio of two times of the same round, its median and quartiles.
+ideas    the training step of chapter 19 without its update, by the readable lines and by `handgrad.fast`:
+         with one idea taken out, and on a stair from none of the six to all. In each round all of them run,
+         in an order drawn anew; what counts is the ratio of two times of a round, its median and quartiles.
 calls    single calls of NumPy, small and large: how many calls, bytes and operations they have, and the
          shortest of their times, which is nearest to what they take on an idle machine.
 tiles    attention forward and backward of one head, plain and in tiles: calls, bytes and operations counted,
@@ -41,7 +41,7 @@ RESULTS = Path(__file__).parent / "results" / "ideas.json"
 SIZE = Size(D=128, N=2, H=4, T=128, B=16, V=256, F=512)
 ENDLESS = 2**62  # numbers in a block: more than any array has
 
-# The six ideas, each with what takes it out ------------------------------------------------------------------
+# The six ideas, each with what takes it out -----------------------------------------------------------------
 
 
 def three_products(x, params, names, scale, arena):
@@ -219,7 +219,7 @@ def ideas(rounds):
     }
 
 
-# Single calls ------------------------------------------------------------------------------------------------
+# Single calls -----------------------------------------------------------------------------------------------
 
 
 def calls(rng):
@@ -239,7 +239,7 @@ def calls(rng):
 
 
 class Counted(np.ndarray):
-    """Notes calls of NumPy's functions on arrays, the bytes that they read and write, and their operations."""
+    """Notes calls of NumPy on arrays, the bytes that they read and write, and their operations."""
 
     calls = moved = operations = 0
 
@@ -283,7 +283,7 @@ def tiles(rounds, lengths=(256, 1024, 2048, 4096), K=64):
     return rows
 
 
-# Taking turns ------------------------------------------------------------------------------------------------
+# Taking turns -----------------------------------------------------------------------------------------------
 
 
 def in_turn(functions, rounds, at_least=0.0):

@@ -25,10 +25,20 @@ def merge_parts(m_1, z_1, u_1, m_2, z_2, u_2):
     return m, z, u
 
 
+def first_is(value):
+    """The first sequence has this number everywhere."""
+
+    def change(x):
+        x[0] = value
+        return x
+
+    return change
+
+
 NOTHING = {
-    "m_2": Draw("B T", lambda rng, shape: np.full(shape, -np.inf)),
-    "z_2": Draw("B T", lambda rng, shape: np.zeros(shape)),
-    "u_2": Draw("B T E", lambda rng, shape: np.zeros(shape)),
+    "m_2": normal("B T").then(first_is(-np.inf)),
+    "z_2": positive("B T").then(first_is(0)),
+    "u_2": normal("B T E").then(first_is(0)),
 }
 FAR = {"m_1": normal("B T").then(lambda m: 2000 + m), "m_2": normal("B T").then(lambda m: 1999 + m)}
 MERGE_PARTS = Exercise(
@@ -85,7 +95,7 @@ MERGE_PARTS = Exercise(
 # 2 ----------------------------------------------------------------------------------------------------------
 
 
-def tile_gradients(dy, dl, q, k, v, y, l):  # noqa: E741
+def tile_gradients(dy, dl, q, k, v, y, l):
     scale = 1 / np.sqrt(q.shape[-1])
     s = scale * (q @ k.mT)
     a = np.exp(s - l[..., None])
@@ -263,13 +273,13 @@ JOINED_AND_CLIPPED = Exercise(
     joined_and_clipped,
     outputs="g",
     inputs={
-        "g_1": normal("D F").then(lambda g: 2 * g),
-        "g_2": repeating("D F"),
+        "g_1": normal("B D F").then(lambda g: 2 * g),
+        "g_2": repeating("B D F"),
         "m_1": counted(5, 15),
         "m_2": counted(20, 60),
         "most": number(1.0),
     },
-    special={"a gradient within the limit": {"most": number(1000.0)}},
+    special={"a gradient within the limit": {"most": number(1e6)}},
     only={
         "a gradient within the limit": "Clipping only shortens: a gradient that is shorter than the limit "
         "stays as it is.",
