@@ -16,6 +16,11 @@ def positive(letters):
 # 1 ----------------------------------------------------------------------------------------------------------
 
 
+def weighed(weights, u):
+    """weights (B, T), u (B, T, E): each row of u times its weight."""
+    return weights[..., None] * u
+
+
 def merge_parts(m_1, z_1, u_1, m_2, z_2, u_2):
     m = np.maximum(m_1, m_2)
     fade_1 = np.exp(m_1 - m)
@@ -78,6 +83,11 @@ MERGE_PARTS = Exercise(
           u = fade_1[..., None] * u_1 + fade_2[..., None] * u_2 → u = u_1 + u_2
     - This u is divided by z already. It is asked for the sum, so that it can be merged again.
           + fade_2[..., None] * u_2 → + fade_2[..., None] * u_2; u = u / z[..., None]
+    - This treats u as an average: it is weighted by z once more. u is a sum already, and only fades.
+          fade_1[..., None] * u_1 → weighed(fade_1 * z_1, u_1)
+          fade_2[..., None] * u_2 → weighed(fade_2 * z_2, u_2)
+    - The common maximum is the larger of the two, not their mean.
+          np.maximum(m_1, m_2) → (m_1 + m_2) / 2
     - The common maximum is the larger of the two, not their sum.
           np.maximum(m_1, m_2) → m_1 + m_2
     - The common maximum is the larger of the two, not the smaller: the factors would be above 1 and may
@@ -121,6 +131,8 @@ TILE_GRADIENTS = Exercise(
         "l": positive("B T"),
     },
     stories="""
+    - dℓ is multiplied by ℓ. The path through ℓ has the slope ∂ℓ_i/∂s_ij = a_ij, and nothing else.
+          dl[..., None]) → dl[..., None] * l[..., None])
     - The gradient of ℓ is not used. ℓ_i depends on every score of its row, with the slope a_ij, so dℓ_i
       comes back to each of them.
           da - D + dl[..., None] → da - D
@@ -238,6 +250,8 @@ GATE_BACKWARD = Exercise(
           * g * (1 - g) → + 0 * g
     - The slope of σ is g (1 - g); here one factor is missing.
           x * g * (1 - g) → x * (1 - g)
+    - The product rule is taken for a sum: dh has one path only, through x g.
+          dh = dy * x * g * (1 - g) → dh = dy * x + dy * g * (1 - g)
     - x is missing from dh: h acts on y through x g.
           dy * x * g → dy * g
     """,
@@ -292,6 +306,17 @@ JOINED_AND_CLIPPED = Exercise(
           (m_1 * g_1 + m_2 * g_2) / (m_1 + m_2) → g_1 + g_2
     - The weights are exchanged: the gradient of the first worker has the weight m_1.
           (m_1 * g_1 + m_2 * g_2) → (m_2 * g_1 + m_1 * g_2)
+    - Divided by the number of workers, and not by the number of targets.
+          (m_1 * g_1 + m_2 * g_2) / (m_1 + m_2) → (m_1 * g_1 + m_2 * g_2) / 2
+    - Each gradient is divided by its number of targets. It is a mean over them already; it must be
+      multiplied by that number, to be a sum again.
+          (m_1 * g_1 + m_2 * g_2) / (m_1 + m_2) → (g_1 / m_1 + g_2 / m_2) * (m_1 + m_2)
+    - The norm is taken as the largest number. It is the root of the sum of all squares.
+          np.sqrt((g * g).sum()) → np.abs(g).max()
+    - The norm of a sum is not the sum of the norms: the two gradients may point in different directions.
+          norm = np.sqrt((g * g).sum()) → norm = np.sqrt((g_1 * g_1).sum()) + np.sqrt((g_2 * g_2).sum())
+    - The gradient is stretched where it is short, and left where it is long: the other way round.
+          np.minimum(1.0, most / norm) → np.maximum(1.0, most / norm)
     - The sum is not divided by the number of targets.
           (m_1 * g_1 + m_2 * g_2) / (m_1 + m_2) → (m_1 * g_1 + m_2 * g_2)
     - Each worker has clipped its own gradient before they were joined. One process would clip the joined
