@@ -86,6 +86,7 @@ def market(axes, direction, values, weights, ds):
     left.axhline(0, color=COLOUR["grey"], lw=1)
     left.set(title="ds of each key", xlabel="key", ylim=(-0.36, 0.36))
     left.set_xticks(np.arange(len(ds)))
+    left.tick_params(axis="x", labelsize=8)
     average = weights @ values
     right.scatter(*values.T, s=30 + 900 * weights, color=colours, alpha=0.75, zorder=1)
     for j, place in enumerate(values):
