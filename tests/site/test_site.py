@@ -58,7 +58,7 @@ TOO_WIDE = """() => ({
     things: [...document.querySelectorAll('article *')]
         .filter(e => e.getBoundingClientRect().right > innerWidth + 1
             && !e.closest('div.math, .pst-scrollable-table-container, pre, mjx-container')
-            && !e.closest('.output, .cell_output'))
+            && !e.closest('.output, .cell_output, .scrolls'))
         .map(e => e.outerHTML.slice(0, 120)).slice(0, 3),
     formulas: [...document.querySelectorAll('div.math:not(.output) > mjx-container')]
         .filter(e => e.scrollWidth > e.clientWidth + 1)
