@@ -33,16 +33,10 @@ def dull_loss(pages, misprint=0.2):
 def compared(wrong, right, through_scores=("letters", "W_Q", "W_K")):
     """Cosine of two gradients, dicts of arrays, and the length of the first in units of the second.
 
-    The cosine is that of all parameters together, the length that of those reached through the scores.
+    Both are those of the parameters that are reached through the scores, together.
     """
-
-    def flat(grads, names):
-        return np.concatenate([grads[name].ravel() for name in names])
-
-    g, h = flat(wrong, right), flat(right, right)
-    cosine = g @ h / np.linalg.norm(g) / np.linalg.norm(h)
-    long, short = (np.linalg.norm(flat(grads, through_scores)) for grads in (wrong, right))
-    return cosine, long / short
+    g, h = (np.concatenate([grads[name].ravel() for name in through_scores]) for grads in (wrong, right))
+    return g @ h / np.linalg.norm(g) / np.linalg.norm(h), np.linalg.norm(g) / np.linalg.norm(h)
 
 
 def torch_loss(params, pages):

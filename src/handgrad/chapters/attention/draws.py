@@ -6,7 +6,7 @@ from ...ops.softmax import softmax
 
 
 def normalised(x):
-    """x (..., D) -> the same with mean 0 and variance 1 along the last axis: LayerNorm with γ = 1, β = ε = 0."""
+    """x (..., D) -> the same with mean 0 and variance 1 along the last axis: LayerNorm, γ = 1, β = ε = 0."""
     centred = x - x.mean(axis=-1, keepdims=True)
     return centred / centred.std(axis=-1, keepdims=True)
 

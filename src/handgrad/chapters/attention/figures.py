@@ -65,7 +65,7 @@ def data_flow(q, k, v, s, a, y, row=0):
 
 
 def graph():
-    """Attention forward and backward: the arrays on the edges with their shapes, the gradients beside them."""
+    """Attention forward and backward: shapes of the arrays on the edges, and the gradients beside them."""
     nodes = {"Q": (0, 2), "K": (0, 0), "scores": (1.7, 1), "softmax": (3.6, 2)}
     nodes |= {"V": (3.6, 0), "average": (5.1, 1), "L": (7, 1)}
     edges = [
@@ -96,7 +96,7 @@ def market(axes, dy, ds, a, v, y):
     Right: what each score gets, ds (S,)."""
     left, right = axes
     colours = [COLOUR["vermilion"] if x > 0 else COLOUR["blue"] for x in ds]
-    left.scatter(*v.T, s=60 + 1100 * a, color=colours, alpha=0.75, lw=0)
+    left.scatter(*v.T, s=150 + 1100 * a, color=colours, alpha=0.75, lw=0)
     for j, place in enumerate(v):
         left.text(*place, str(j), ha="center", va="center", fontsize=9, color="white", fontweight="bold")
     line = np.array([y - 4 * np.array([-dy[1], dy[0]]), y + 4 * np.array([-dy[1], dy[0]])])
@@ -110,7 +110,12 @@ def market(axes, dy, ds, a, v, y):
     left.spines[:].set_visible(False)
     right.barh(range(len(ds)), ds, color=colours)
     right.axvline(0, color=COLOUR["grey"], lw=1, ls="-")
-    right.set(title="ds, in all 0", xlim=(-0.36, 0.36), xlabel="ds: worse to the right", ylabel="score")
+    right.set(
+        title="ds: in a row they sum to 0",
+        xlim=(-0.36, 0.36),
+        xlabel="ds; descent goes the other way",
+        ylabel="score",
+    )
     right.set_yticks(range(len(ds)), [str(j) for j in range(len(ds))])
     right.invert_yaxis()
 
