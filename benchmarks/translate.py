@@ -8,6 +8,7 @@ holds already are not done again.
 
 sentences      how many of the chapter's training sentences are seen: the first so many
 no positions   nothing is added to the embeddings, neither of the source nor of the target
+not shifted    the decoder reads the row that it is asked for; 120 updates, beside those of the right model
 no source      every source sentence is the lone <eos>, so that cross-attention has nothing to tell
 start          the loss before the first update, and the mean log-sum of the logits with and without the word
                that was read last
@@ -34,8 +35,10 @@ TRIALS = {
     "4000 sentences": dict(sentences=4000),
     "400 sentences": dict(sentences=400),
     "1000 sentences": dict(sentences=1000),
+    "100 sentences": dict(sentences=100),
     "no positions": dict(positions=False),
     "no source": dict(source=False),
+    "not shifted": dict(shifted=False, steps=120),
 }
 EARLY = 400
 NUMBER = 748_251  # of the examination, … and fifty-one
@@ -58,8 +61,18 @@ def no_positions(T, D):
     return np.zeros((T, D))
 
 
-def trial(seed, sentences=4000, positions=True, source=True, steps=None):
-    """One training and its examination. steps: to stop early, in a test."""
+def unshifted(pairs):
+    """A function that draws a batch in which the decoder reads what it is asked for."""
+
+    def draw(rng, size):
+        batch = pairs.draw(rng, size)
+        return batch | {"target_in": batch["target_out"]}
+
+    return draw
+
+
+def trial(seed, sentences=4000, positions=True, source=True, shifted=True, steps=RECIPE.steps):
+    """One training and its examination. steps: to stop early."""
     training, held_out, config = material()
     training = data.Pairs.of(training.numbers[:sentences], training.vocabulary)
     if not source:
@@ -69,14 +82,16 @@ def trial(seed, sentences=4000, positions=True, source=True, steps=None):
             for module in (model, fast.step):
                 stack.enter_context(patch.object(module, "sinusoidal", no_positions))
         state, found = train.start(config, seed), {}
-        for name, until in (("early", EARLY), ("end", steps or RECIPE.steps)):
-            options = dict(until=min(until, steps or until), progress=False, engine=fast.engine)
-            state = train.run(state, training.draw, config, RECIPE, **options)
+        draw = training.draw if shifted else unshifted(training)
+        for name, until in (("early", min(EARLY, steps)), ("end", steps)):
+            options = dict(until=until, progress=False, engine=fast.engine)
+            state = train.run(state, draw, config, RECIPE, **options)
             _, correct = trials.examine(state.params, config, held_out, held_out.target.shape[1])
             found[name] = trials.by_digits(held_out.numbers, correct)
             found[f"{name} wrong"] = [int(n) for n in held_out.numbers[~correct]]
     found["loss"] = float(np.mean(state.losses[-20:]))
-    if positions and source and sentences == 4000:
+    found["loss 80 to 120"] = float(np.mean(state.losses[80:120]))
+    if positions and source and shifted and sentences == 4000:
         found["shares"] = trials.shares(state.params, config, training).tolist()
         for number in (99, NUMBER):
             lost, target, words = trials.dependence(state.params, config, number, training.vocabulary)
@@ -115,19 +130,19 @@ def main():
     if "start" not in record:
         training, held_out, _ = material()
         record |= {"recipe": vars(RECIPE), "start": [start(seed) for seed in range(30)], "book": {}}
-        for sentences in (400, 1000, 4000):
+        for sentences in (100, 400, 1000, 4000):
             book = trials.phrase_book(training.numbers[:sentences])
             right = [book(n) == data.words(n, "fr") for n in held_out.numbers]
             record["book"][str(sentences)] = trials.by_digits(held_out.numbers, right)
         digits = [len(str(n)) for n in held_out.numbers]
         record |= {"bags": trials.bags(), "numbers": np.bincount(digits)[1:].tolist()}
-        record["trials"] = {name: {} for name in TRIALS}
+    done = record.setdefault("trials", {})
     for seed in range(options.seeds):
         for name, kind in TRIALS.items():
-            if str(seed) not in record["trials"][name]:
-                record["trials"][name][str(seed)] = trial(seed, **kind)
+            if str(seed) not in done.setdefault(name, {}):
+                done[name][str(seed)] = trial(seed, **kind)
                 write(record)
-                print(name, seed, record["trials"][name][str(seed)]["end"], flush=True)
+                print(name, seed, done[name][str(seed)]["end"], flush=True)
 
 
 if __name__ == "__main__":
