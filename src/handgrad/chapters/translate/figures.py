@@ -3,7 +3,18 @@
 import numpy as np
 from matplotlib.patches import FancyBboxPatch
 
-from handgrad.course.figures import COLOUR, DASHES, LABEL, LINES, WIDTH, heat_maps, losses, subplots
+from handgrad.chapters.translate.trials import tokens_of
+from handgrad.course.figures import (
+    COLOUR,
+    DASHES,
+    LABEL,
+    LINES,
+    WIDTH,
+    backward_graph,
+    heat_maps,
+    losses,
+    subplots,
+)
 
 MARKS = {"<pad>", "<bos>", "<eos>"}
 
@@ -25,11 +36,44 @@ def sentences(rows):
     return fig
 
 
+def shift(batch, vocabulary):
+    """The first sentence of a batch: what the encoder reads, what the decoder reads, and what it must say."""
+    names = {"source": "the encoder reads", "target_in": "the decoder reads", "target_out": "it must say"}
+    return sentences({title: tokens_of(batch[name][0], vocabulary) for name, title in names.items()})
+
+
+def one_place():
+    """Four words: the example worked by hand, on the edges of its graph."""
+    nodes = {"x": (0, 0), "E": (0, 2), "z": (1.2, 1), "p": (2.5, 1), "L": (3.5, 1)}
+    edges = [
+        ("x", "z", "(ln 2, ln 3)", "", "(1, 2)/10"),
+        ("E", "z", "", "(4, 2)", "dzᵀ x"),
+        ("z", "p", "", "", "(0, −5, 2, 3)/10"),
+        ("p", "L", "(1, 2, 3, 4)/10", "", "−q/p"),
+    ]
+    return backward_graph(nodes, edges, height=3.6)
+
+
+def whole_model():
+    """The graph of the model and its gradients: one table at three places."""
+    nodes = {"E": (0, 0), "encoder": (1, 2), "decoder": (2, 1), "head": (3, 0), "L": (4, 0)}
+    edges = [
+        ("E", "encoder", "x", "(B,S,D)", "dx"),
+        ("E", "decoder", "x", "(B,T,D)", "dx"),
+        ("encoder", "decoder", "memory", "(B,S,D)", "dmemory"),
+        ("decoder", "head", "x", "(B,T,D)", "dx"),
+        ("E", "head", "E", "(V,D)", "dE"),
+        ("head", "L", "z", "(B,T,V)", "dz"),
+    ]
+    return backward_graph(nodes, edges, height=4.4)
+
+
 PALE = {"sky": "#DCEBF5", "orange": "#FBEBCC", "green": "#D5EEE6", "grey": "#EEEEEE"}
 
 
-def architecture(D, F, H, N, V):
-    """The encoder–decoder from top to bottom, with the shapes between its parts, for a model."""
+def architecture(config):
+    """The encoder–decoder from top to bottom, with the shapes between its parts."""
+    D, F, H, N, V = config.D, config.F, config.H, config.N, config.V
     fig, ax = subplots(size=(WIDTH, 6.6))
     ax.set(xlim=(0, 10), ylim=(-11.4, 0.75))
     ax.set_axis_off()
@@ -79,7 +123,7 @@ def architecture(D, F, H, N, V):
     return fig
 
 
-def answer_of_the_gradient(axes, z, right, smoothing):
+def answer_of_the_gradient(axes, smoothing, z, right):
     """Left: probabilities p and target q of a few words. Right: dz = p − q, for one smoothing."""
     p, V = np.exp(z - np.logaddexp.reduce(z)), len(z)
     q = (1 - smoothing) * (np.arange(V) == right) + smoothing / V
@@ -99,20 +143,33 @@ def answer_of_the_gradient(axes, z, right, smoothing):
     gradient.set(ylim=(-0.95, 0.5), xticks=words, xlabel="word", title="dz: above 0, the logit falls")
 
 
+def in_words(smoothing, z, right):
+    """What `answer_of_the_gradient` shows."""
+    p, V = np.exp(z - np.logaddexp.reduce(z)), len(z)
+    gradient = p - (1 - smoothing) * (np.arange(V) == right) - smoothing / V
+    return f"label smoothing {smoothing}: dz of words 0 to {V - 1} is {(gradient.round(2) + 0.0).tolist()}"
+
+
 def scale(shares, book):
     """Exact match by digits: {sentences: shares (seeds, 6)} of models, {sentences: shares (6,)} of a book.
 
-    A line through the means of the seeds and a dot for each; the book is the dashed line of the same colour.
+    Left, a line through the means of the seeds and a dot for each; right, the book. Numbers of one digit are
+    left out: there are too few.
     """
-    fig, ax = subplots(size=(WIDTH, 3.6))
-    digits = np.arange(1, 7)
-    for n, (sentences, of_seeds) in enumerate(shares.items()):
-        colour, of_seeds = COLOUR[LINES[n]], np.asarray(of_seeds)
-        ax.plot(digits, of_seeds.mean(axis=0), "-", color=colour, label=f"model, {sentences:,}")
-        ax.plot(np.broadcast_to(digits, of_seeds.shape), of_seeds, "o", color=colour, ms=3.5, mfc="none")
-        ax.plot(digits, book[sentences], ls=DASHES[1], color=colour, lw=1.3, label=f"book, {sentences:,}")
-    ax.set(xlabel="digits of the number", ylabel="share that is right", ylim=(0, 1.03), xticks=digits)
-    ax.figure.legend(loc="outside upper left", ncols=3)
+    fig, axes = subplots(1, 2, (WIDTH, 3.3), sharey=True)
+    digits = np.arange(2, 7)
+    for n, sentences in enumerate(shares):
+        look = dict(color=COLOUR[LINES[n]], ls=DASHES[n])
+        of_seeds = np.asarray(shares[sentences])[:, 1:]
+        axes[0].plot(digits, of_seeds.mean(axis=0), label=f"{sentences:,}", **look)
+        places = np.broadcast_to(digits, of_seeds.shape)
+        axes[0].plot(places, of_seeds, "o", color=look["color"], ms=3.5, mfc="none")
+        axes[1].plot(digits, book[sentences][1:], marker="o", ms=3.5, mfc="none", **look)
+    axes[0].set(ylabel="share that is right", ylim=(0, 1.03), title="model")
+    axes[1].set(title="phrase book")
+    for ax in axes:
+        ax.set(xlabel="digits of the number", xticks=digits)
+    fig.legend(loc="outside upper left", ncols=4, title="sentences", alignment="left")
     return fig
 
 
@@ -129,9 +186,8 @@ def race(ours, theirs, tolerance):
     return fig
 
 
-def heads(weights, source, target):
+def heads(weights, written, read):
     """Cross-attention weights (N, H, T, S) of one sentence: blocks from top to bottom, heads side by side."""
     N, H = weights.shape[:2]
-    titles = {(n, h): f"block {n + 1}, head {h + 1}" for n, h in np.ndindex(N, H)}
-    maps = {title: (weights[place], target, source) for place, title in titles.items()}
+    maps = {f"block {n}, head {h}": (weights[n, h], written, read) for n, h in np.ndindex(N, H)}
     return heat_maps(maps, "weight", side_by_side=H, height=2.1 * N + 0.5, size=6.5)

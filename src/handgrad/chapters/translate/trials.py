@@ -145,3 +145,74 @@ def bags(below=1000):
             found[len(str(first * below + rest)), tuple(sorted(words if first else groups[rest]))] += 1
     counts = Counter(digits for digits, _ in found)
     return [counts[digits] / (9 * 10 ** (digits - 1) + (digits == 1)) for digits in range(1, 7)]
+
+
+def answer(params, config, training, text):
+    """What the model says of the number in a text, and whether it is right. ValueError if it is no number."""
+    number, vocabulary = int(text), training.vocabulary
+    english, wanted = data.words(number, "en"), data.words(number, "fr")
+    french = decode.translate(params, config, vocabulary, [english])[0]
+    verdict = "right" if french == wanted else "wrong"
+    seen = "seen" if number in training.numbers else "not seen"
+    return f"{english}\n{french}\n{verdict}; {seen} in training"
+
+
+# The record -------------------------------------------------------------------------------------------------
+
+
+def of_start(record):
+    """A table: what models of many seeds do before the first update."""
+    lines = [f"{len(record['start'])} seeds"]
+    for name in record["start"][0]:
+        found = [seed[name] for seed in record["start"]]
+        lines.append(f"{name:22} {np.mean(found):.2f}, from {min(found):.2f} to {max(found):.2f}")
+    return "\n".join(lines)
+
+
+def of_failures(record):
+    """The numbers that models of several seeds got wrong, after 400 updates and at the end."""
+    runs, lines = record["trials"]["4000 sentences"].values(), []
+    for update, when in ((400, "early wrong"), (1600, "end wrong")):
+        wrong = sorted(number for run in runs for number in run[when])
+        title = f"{len(wrong)} of {sum(record['numbers']) * len(runs)} wrong after {update} updates:"
+        lines.append(" ".join([title, *map(str, wrong)]))
+    return "\n".join(lines)
+
+
+def of_sentences(record):
+    """The shares by digits: {sentences: (seeds, 6)} of models, {sentences: (6,)} of the phrase book."""
+    book = {int(sentences): np.array(shares) for sentences, shares in record["book"].items()}
+    runs = {sentences: record["trials"][f"{sentences} sentences"].values() for sentences in book}
+    return {sentences: np.array([run["end"] for run in runs[sentences]]) for sentences in book}, book
+
+
+def scale(record):
+    """A table: the share that model and phrase book get right, by the number of sentences."""
+    weights, (models, book) = np.array(record["numbers"]) / sum(record["numbers"]), of_sentences(record)
+    lines = []
+    for sentences, shares in models.items():
+        low, high, of_book = (shares @ weights).min(), (shares @ weights).max(), book[sentences] @ weights
+        seeds = f"{len(shares)} seeds"
+        lines.append(f"{sentences:5}: model {low:.1%} to {high:.1%}, {seeds}; book {of_book:.1%}")
+    return "\n".join(lines)
+
+
+def ablations(record):
+    """A table: the shares by digits that bags allow, and those of models with a part taken out, by seed."""
+    rows = [("bags", record["bags"])]
+    for name in ("no positions", "no source", "4000 sentences"):
+        rows += [(name, run["end"]) for run in record["trials"][name].values()]
+    lines = ["digits        " + "".join(f"{digits:5}" for digits in range(1, 7))]
+    return "\n".join(lines + [f"{name:14}" + "".join(f"{share:5.0%}" for share in row) for name, row in rows])
+
+
+def of_dependence(record, *questions):
+    """A table: for each question (number, French, English), the share lost by the model of each seed."""
+    lines = []
+    for number, french, english in questions:
+        found = [run[f"lost {number}"] for run in record["trials"]["4000 sentences"].values()]
+        shares = [x["lost"][x["target"].index(french)][x["source"].index(english)] for x in found]
+        lines.append(
+            f"{french:4} by {english:6} in {number:6}: " + " ".join(f"{share:.2f}" for share in shares)
+        )
+    return "\n".join(lines)
