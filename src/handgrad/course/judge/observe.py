@@ -62,6 +62,7 @@ def wrong_precision(given):
 def observe(name, pairs):
     """One general observation about a wrong output; pairs are (given, expected, case), the wrong cases
     only."""
+    pairs = [(1.0 * given, 1.0 * expected, case) for given, expected, case in pairs]  # of Booleans too
     for given, expected, case in pairs:
         if given.shape != expected.shape:
             text = (

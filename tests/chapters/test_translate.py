@@ -1,0 +1,346 @@
+"""Chapter 16: what its record was measured with, and its exercises, solved otherwise and answered wrongly."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from judging import check_answers
+from scipy.optimize import minimize
+
+from handgrad import data, model
+from handgrad.chapters.translate import exercises, trials
+from handgrad.config import vaswani_base
+from handgrad.course import judge
+from handgrad.decode import greedy
+from handgrad.ops import causal_mask, cross_entropy, padding_mask
+from handgrad.optim import adamw
+from handgrad.train import start
+
+RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "translate.json"
+
+
+# The record -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return data.number_pairs(np.random.default_rng(16), train=4000, held_out=3000)
+
+
+@pytest.fixture(scope="module")
+def record():
+    return json.loads(RECORD.read_text(encoding="utf-8"))
+
+
+def test_the_phrase_book_says_what_it_has_read():
+    translate = trials.phrase_book([21_000, 80, 5])
+    assert translate(21_080) == "vingt et un mille quatre-vingts" and translate(5) == "cinq"
+    assert translate(80_005) is None
+    for number in (0, 7, 1_000, 1_001, 21_000, 80_091, 999_999):
+        assert trials.phrase_book([number])(number) == data.words(number, "fr")
+
+
+def test_the_record_of_the_phrase_book(pairs, record):
+    training, held_out = pairs
+    for sentences, shares in record["book"].items():
+        translate = trials.phrase_book(training.numbers[: int(sentences)])
+        right = [translate(n) == data.words(n, "fr") for n in held_out.numbers]
+        assert trials.by_digits(held_out.numbers, right) == shares
+
+
+def test_bags_by_counting_every_sentence_below_ten_thousand(record):
+    bags, numbers = {}, {}
+    for n in range(10_000):
+        key = len(str(n)), tuple(sorted(data.split_words(data.words(n, "en"))))
+        bags[key], numbers[key[0]] = 1, numbers.get(key[0], 0) + 1
+    for digits in (1, 2, 3, 4):
+        found = sum(length == digits for length, _ in bags) / numbers[digits]
+        assert record["bags"][digits - 1] == found
+
+
+def test_the_record_is_complete(pairs, record):
+    """Three seeds of each trial at least; and the lists of wrong numbers are those of the shares."""
+    assert len(record["start"]) == 30 and sum(record["numbers"]) == 3000
+    weights, held_out = np.array(record["numbers"]) / 3000, set(pairs[1].numbers.tolist())
+    for runs in record["trials"].values():
+        for run in runs.values():
+            for when in ("early", "end"):
+                wrong = run[f"{when} wrong"]
+                if isinstance(wrong, list):
+                    assert set(wrong) <= held_out
+                    wrong = len(wrong)
+                assert 3000 * (1 - weights @ run[when]) == pytest.approx(wrong)
+
+
+@pytest.fixture(scope="module")
+def untrained(pairs):
+    config = vaswani_base(V=len(pairs[0].vocabulary), D=16, H=2, F=32, N=2, p=0.0, pad=0)
+    return start(config, 3, np.float64).params, config
+
+
+def test_shares_by_loops(pairs, untrained):
+    training, (params, config) = pairs[0], untrained
+    some = data.Pairs.of([30, 31, 41_030, 30_030, 47], training.vocabulary)
+    found, rows = trials.share(params, config, some, "thirty", "trente"), (0, 1, 2)
+    expected = 0
+    for b in rows:
+        batch = some.batch(np.array([b]))
+        read, written = (trials.tokens_of(batch[k][0], some.vocabulary) for k in ("source", "target_out"))
+        weights = trials.cross_attention(params, config, batch)[:, 0]
+        expected = expected + weights[:, :, written.index("trente"), read.index("thirty")] / len(rows)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_dependence_of_one_word(pairs, untrained):
+    vocabulary, (params, config) = pairs[0].vocabulary, untrained
+    lost, target, source = trials.dependence(params, config, 21, vocabulary)
+    assert lost.shape == (len(target), len(source))
+    z = []
+    for number in (21, 31, 41, 51, 61, 71, 81, 91):
+        batch = data.Pairs.of([21], vocabulary).batch(np.array([0]))
+        batch["source"] = data.Pairs.of([number], vocabulary).batch(np.array([0]))["source"]
+        z.append(model.forward(params, config, batch)[0])
+    p = np.exp([trials.log_p(one, batch["target_out"])[0] for one in z])
+    np.testing.assert_allclose(lost[:, 0], np.maximum(1 - p[1:] / p[0], 0).mean(axis=0))
+
+
+# The answers, derived a second time -------------------------------------------------------------------------
+
+
+def test_the_shift_and_the_masks_are_those_of_the_package(pairs):
+    vocabulary = pairs[0].vocabulary
+    batch = data.Pairs.of([91, 1_200, 5, 80], vocabulary).batch(np.arange(4))
+    read = exercises.decoder_input(batch["target_out"], vocabulary.bos, vocabulary.eos, vocabulary.pad)
+    np.testing.assert_array_equal(read, batch["target_in"])
+    own, cross = exercises.decoder_masks(read, batch["source"], 0)
+    np.testing.assert_array_equal(own[:, None], causal_mask(read.shape[1]) & padding_mask(read, 0))
+    shape = (len(read), 1, read.shape[1], batch["source"].shape[1])
+    np.testing.assert_array_equal(cross[:, None], np.broadcast_to(padding_mask(batch["source"], 0), shape))
+
+
+def test_the_floor_by_an_optimiser():
+    """A mixture is a share of smoothed targets: the loss is linear in the target."""
+    u, alpha, y = np.array([0.5, 0.3, 0.2]), 0.4, 2
+
+    def loss(z):
+        each = [cross_entropy(z[None], np.array([v]))[0] for v in range(3)]
+        return (1 - alpha) * each[y] + alpha * u @ each
+
+    lowest = minimize(loss, np.zeros(3), tol=1e-10).fun
+    assert exercises.unigram_floor(np.array([y, y]), u, alpha) == pytest.approx(lowest, rel=1e-7)
+
+
+def test_greedy_is_that_of_the_package():
+    """With a next_logits that looks only at how long the beginning is."""
+    for case in exercises.GREEDY_WORDS.cases:
+        z, eos, pad = case.inputs
+        tokens, score = exercises.greedy_words(z, eos, pad)
+        searched = greedy(
+            lambda prefixes, rows, z=z: z[rows, prefixes.shape[1] - 1], len(z), 1, eos, z.shape[1]
+        )
+        np.testing.assert_array_equal(tokens, searched)
+        chosen = trials.log_p(z, z.argmax(axis=-1)) * (tokens != pad)
+        if not (z.argmax(axis=-1) == pad).any():
+            np.testing.assert_allclose(score, chosen.sum(axis=1))
+
+
+def test_the_repaired_step_is_the_shipped_update():
+    for case in exercises.REPAIRED_STEP.cases:
+        E, x, targets, m, v, step = case.inputs
+        p = np.exp(x @ E.T) / np.exp(x @ E.T).sum(axis=1, keepdims=True)
+        dz = (p - np.eye(len(E))[targets]) * (targets != 0)[:, None] / (targets != 0).sum()
+        state = {"step": step - 1, "m": {"E": m}, "v": {"E": v}}
+        options = dict(beta_1=0.9, beta_2=0.98, eps=1e-300, weight_decay=0)
+        params, state = adamw({"E": E}, {"E": dz.T @ x}, state, 0.01, **options)
+        for mine, shipped in zip(exercises.repaired_step(*case.inputs), (params, state["m"], state["v"])):
+            np.testing.assert_allclose(mine, shipped["E"], rtol=1e-10, atol=1e-13)
+
+
+def test_the_cases_hold_what_the_tasks_speak_of():
+    """Padding in source and target, words after <eos>, and targets that do not count."""
+    cases = {case.name: case.inputs for case in exercises.DECODER_MASKS.cases}
+    target_in, source, pad = cases["a batch"]
+    assert (target_in == pad).any() and (source == pad).any() and (target_in[:, 0] == 1).all()
+    ended = [case.inputs[0].argmax(axis=-1) == case.inputs[1] for case in exercises.GREEDY_WORDS.cases]
+    assert any(ends[:, :-1].any() for ends in ended) and not all(ends.any(axis=1).all() for ends in ended)
+    assert any((case.inputs[2] == 0).any() for case in exercises.REPAIRED_STEP.cases)
+
+
+# Right answers, written otherwise ---------------------------------------------------------------------------
+
+
+def shifted_by_rows(target_out, bos, eos, pad):
+    rows = [[bos, *(pad if word == eos else word for word in row[:-1])] for row in target_out.tolist()]
+    return np.array(rows)
+
+
+def shifted_by_roll(target_out, bos, eos, pad):
+    read = np.roll(target_out, 1, axis=1)
+    read[:, 0] = bos
+    return read * (read != eos) + pad * (read == eos)
+
+
+def masks_by_loops(target_in, source, pad):
+    B, T, S = *target_in.shape, source.shape[1]
+    own, cross = np.zeros((B, T, T), bool), np.zeros((B, T, S), bool)
+    for b, t in np.ndindex(B, T):
+        own[b, t, : t + 1] = target_in[b, : t + 1] != pad
+        cross[b, t] = source[b] != pad
+    return own, cross
+
+
+def masks_by_tril(target_in, source, pad):
+    T = target_in.shape[1]
+    own = np.tril(np.broadcast_to((target_in != pad)[:, None, :], (len(target_in), T, T)))
+    return own, (source != pad)[:, None, :] & np.ones((1, T, 1), bool)
+
+
+def floor_by_numbers(targets, u, alpha):
+    total = 0.0
+    for y in targets:
+        q = [alpha * share + (1 - alpha) * (v == y) for v, share in enumerate(u)]
+        total -= sum(x * np.log(x) for x in q) / len(targets)
+    return total
+
+
+def floor_by_scipy(targets, u, alpha):
+    from scipy.special import entr
+
+    return entr((1 - alpha) * np.eye(len(u))[targets] + alpha * u).sum(1).mean()
+
+
+def greedy_by_loops(z, eos, pad):
+    tokens, score = np.full(z.shape[:2], pad), np.zeros(len(z))
+    for b in range(len(z)):
+        for t in range(z.shape[1]):
+            tokens[b, t] = np.argmax(z[b, t])
+            score[b] += z[b, t].max() - np.logaddexp.reduce(z[b, t])
+            if tokens[b, t] == eos:
+                break
+    return tokens, score
+
+
+def greedy_by_first_end(z, eos, pad):
+    words = z.argmax(-1)
+    ends = words == eos
+    first = np.where(ends.any(1), ends.argmax(1), z.shape[1])
+    said = np.arange(z.shape[1]) <= first[:, None]
+    return np.where(said, words, pad), (trials.log_p(z, words) * said).sum(1)
+
+
+def step_by_loops(E, x, targets, m, v, step):
+    dE, m_total = np.zeros_like(E), sum(targets > 0)
+    for row, y in zip(x, targets):
+        if y:
+            p = np.exp(E @ row) / np.exp(E @ row).sum()
+            p[y] -= 1
+            dE += np.outer(p, row) / m_total
+    m, v = m + 0.1 * (dE - m), v + 0.02 * (dE * dE - v)
+    rate = 0.01 * np.sqrt(1 - 0.98**step) / (1 - 0.9**step)
+    return E - rate * m / v**0.5, m, v
+
+
+def step_by_the_package(E, x, targets, m, v, step):
+    q = np.eye(len(E))[targets]
+    p = np.exp(x @ E.T - np.logaddexp.reduce(x @ E.T, axis=1)[:, None])
+    dE = np.einsum("bv,bd,b->vd", p - q, x, targets != 0) / np.count_nonzero(targets)
+    m, v = 0.9 * m + dE / 10, 0.98 * v + dE**2 / 50
+    return E - 0.01 * (m / (1 - 0.9**step)) / np.sqrt(v / (1 - 0.98**step)), m, v
+
+
+RIGHT = {
+    "decoder_input": (shifted_by_rows, shifted_by_roll),
+    "decoder_masks": (masks_by_loops, masks_by_tril),
+    "unigram_floor": (floor_by_numbers, floor_by_scipy),
+    "greedy_words": (greedy_by_loops, greedy_by_first_end),
+    "repaired_step": (step_by_loops, step_by_the_package),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_answers_are_accepted_however_written(name):
+    check_answers(name, RIGHT[name])
+
+
+def test_every_exercise_has_been_solved_otherwise():
+    assert set(RIGHT) == set(judge.chapters()["translate"])
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_every_story_is_told_in_its_own_words(name):
+    exercise = judge.find(name)
+    for story, program, _ in exercise.search.known:
+        verdict = exercise.judge(program.function())
+        assert verdict.status == "wrong" and verdict.diagnosis.startswith(story.words), story.words
+
+
+# Wrong answers that are on no list --------------------------------------------------------------------------
+
+
+def mixture(targets, u, alpha):
+    return (1 - alpha) * np.eye(len(u))[targets] + alpha * u
+
+
+def greedily(tokens, score):
+    """greedy_words from its parts, given what is chosen, its log probability, and the places that count."""
+
+    def answer(z, eos, pad):
+        words = z.argmax(-1)
+        said = np.cumsum(words == eos, axis=1) - (words == eos) == 0
+        best = trials.log_p(z, words)
+        return tokens(words, said, pad), score(best, said)
+
+    return answer
+
+
+def cut(words, said, pad):
+    return np.where(said, words, pad)
+
+
+def step_with(sign=-1, rate=0.01, power=2):
+    def answer(E, x, targets, m, v, step):
+        p = np.exp(x @ E.T - np.logaddexp.reduce(x @ E.T, axis=1)[:, None])
+        rows = np.flatnonzero(targets)
+        dE = (p - np.eye(len(E))[targets])[rows].T @ x[rows] / len(rows)
+        m, v = 0.9 * m + 0.1 * dE, 0.98 * v + 0.02 * np.abs(dE) ** power
+        return E + sign * rate * m / (1 - 0.9**step) / np.sqrt(v / (1 - 0.98**step)), m, v
+
+    return answer
+
+
+def masks_exchanged(target_in, source, pad):
+    return masks_by_loops(target_in, source, pad)[::-1]
+
+
+def masks_without_padding(target_in, source, pad):
+    (B, T), S = target_in.shape, source.shape[1]
+    return np.broadcast_to(np.tri(T, dtype=bool), (B, T, T)), np.full((B, T, S), True)
+
+
+UNLISTED = [
+    ("decoder_masks", masks_exchanged, "wrong order", ""),
+    ("decoder_masks", masks_without_padding, "own: The padding of the target.*cross: The padding of the", ""),
+    (
+        "unigram_floor",
+        lambda t, u, a: -np.log(1 - a + a * u[t]).mean(),
+        "One array",
+        "`one_hot` stands where",
+    ),
+    (
+        "unigram_floor",
+        lambda t, u, a: -(mixture(t, u, a) * np.log(mixture(t, u, a))).mean(),
+        "A mean stands where a sum",
+        "",
+    ),
+    ("greedy_words", greedily(cut, lambda best, said: (best * said).mean(1)), "A mean stands", "score"),
+    ("greedy_words", greedily(cut, lambda best, said: (best * said).sum(0)), "wrong axis", "score"),
+    ("greedy_words", greedily(cut, lambda best, said: -(best * said).sum(1)), "A sign is wrong", ""),
+    ("repaired_step", step_with(sign=1), "A sign is wrong", "`E`"),
+    ("repaired_step", step_with(power=1), "power or a root is wrong|A power", ""),
+]
+
+
+@pytest.mark.parametrize("name, answer, kind, where", UNLISTED, ids=range(len(UNLISTED)))
+def test_a_mistake_on_no_list_is_found(name, answer, kind, where):
+    check_answers(name, [answer], wrong=(kind, where))
