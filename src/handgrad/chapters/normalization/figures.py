@@ -74,7 +74,7 @@ def layer():
     return backward_graph(nodes, edges, height=4.4)
 
 
-MIXED = ["1", "x̂", "c"]
+MIXED = ["1", "x̂", "u"]
 MIXES = [(1, 0, 0), (2, 1, 0), (1, 1, 0), (1, 2, 0), (0, 1, 0), (0, 2, 1), (0, 1, 1), (0, 1, 2), (0, 0, 1)]
 MIXES += [(1, 0, 1), (1, 1, 1)]
 """How much of each direction an upstream gradient has, from frame to frame."""
@@ -87,7 +87,7 @@ def mixed(mix):
 
 def described(mix):
     """What `answer` shows of a mixture, for those who cannot see it."""
-    back = "only its part along c comes back" if mix[2] else "nothing comes back"
+    back = "only its part along u comes back" if mix[2] else "nothing comes back"
     return f"The gradient {mixed(mix)} arrives at a token on a circle; {back}"
 
 
@@ -95,7 +95,7 @@ def answer(axes, hat, arriving, returning):
     """What one token of three features is sent, and what comes back: in its plane, and by direction.
 
     axes: two. hat, arriving, returning: (3,), the normalised token, dx̂, and the gradient of the token times
-    its spread. The directions are 1, x̂, and c, at right angles to both.
+    its spread. The directions are 1, x̂, and u, at right angles to both.
     """
     plane, bars = axes
     here, out, back = (np.asarray(v) @ PLANE.T for v in (hat, arriving, returning))

@@ -20,19 +20,19 @@ def next_letters():
     return np.stack([ids[:-2], ids[1:-1]], axis=1), ids[2:]
 
 
-def init(seed, size=0.35, E=16, D=64, N=4, V=32):
-    """Parameters: N layers of width D on two embedded letters of width E. Weights: N(0, size² / inputs)."""
+def init(seed, size=0.35, each=16, D=64, N=4, V=32):
+    """Parameters: N layers of width D on two embedded letters, `each` wide. Weights: N(0, size² / inputs)."""
     rng = np.random.default_rng(seed)
 
     def draw(m, n):
         return size * rng.standard_normal((m, n)) / np.sqrt(m)
 
-    widths = [2 * E] + [D] * N
+    widths = [2 * each] + [D] * N
     layers = [
         {"W": draw(m, n), "gamma": np.ones(n), "beta": np.zeros(n)}
         for m, n in zip(widths[:-1], widths[1:], strict=True)
     ]
-    return {"E": rng.standard_normal((V, E)), "layers": layers, "W": draw(D, V), "b": np.zeros(V)}
+    return {"E": rng.standard_normal((V, each)), "layers": layers, "W": draw(D, V), "b": np.zeros(V)}
 
 
 def scale_and_shift(x, gamma, beta):
