@@ -105,6 +105,29 @@ def test_dependence_of_one_word(pairs, untrained):
     np.testing.assert_allclose(lost[:, 0], np.maximum(1 - p[1:] / p[0], 0).mean(axis=0))
 
 
+def test_bytes_that_are_held_twice_count_once():
+    x = np.zeros((4, 8))
+    assert trials.kept_bytes({"x": x, "view": (x.T, x[1:]), "of": np.zeros(3), "p": 0.5, "none": None}) == 280
+
+
+def test_an_answer_for_the_box(pairs, untrained):
+    said = trials.answer(*untrained, pairs[0], str(pairs[0].numbers[7]))
+    assert said.splitlines()[0] == data.words(pairs[0].numbers[7], "en")
+    assert said.endswith(("right; seen in training", "wrong; seen in training"))
+    with pytest.raises(ValueError, match="invalid literal"):
+        trials.answer(*untrained, pairs[0], "seven")
+
+
+def test_the_tables_of_the_record_have_a_row_for_each_seed(record):
+    lines = trials.ablations(record).splitlines()
+    assert len(lines) == 2 + sum(
+        len(record["trials"][name]) for name in ("no positions", "no source", "4000 sentences")
+    )
+    models, book = trials.of_sentences(record)
+    assert list(models) == list(book) == [100, 400, 1000, 4000]
+    assert all(shares.shape == (len(shares), 6) for shares in models.values())
+
+
 # The answers, derived a second time -------------------------------------------------------------------------
 
 

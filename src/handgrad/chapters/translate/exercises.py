@@ -4,6 +4,8 @@ import numpy as np
 
 from ...course.judge.draws import Draw, normal, number
 from ...course.judge.function import Exercise
+from ...decode import greedy
+from ...ops import causal_mask, padding_mask
 
 PAD, BOS, EOS = 0, 1, 2
 
@@ -38,10 +40,16 @@ def decoder_input(target_out, bos, eos, pad):
     return np.where(moved == eos, pad, moved)
 
 
+def shifted_by_rows(target_out, bos, eos, pad):
+    rows = [[bos, *(pad if word == eos else word for word in row[:-1])] for row in target_out]
+    return np.array(rows, dtype=float)
+
+
 DECODER_INPUT = Exercise(
     decoder_input,
     outputs="target_in",
     inputs={"target_out": TARGET_OUT, "bos": number(BOS), "eos": number(EOS), "pad": number(PAD)},
+    shipped=shifted_by_rows,
     stories="""
     - Nothing is shifted: the decoder reads the word that it is asked for at the same place.
           moved = np.concatenate([first, target_out[:, :-1]], axis=1) → moved = target_out
@@ -87,10 +95,17 @@ def decoder_masks(target_in, source, pad):
     return own, cross
 
 
+def shipped_masks(target_in, source, pad):
+    own = causal_mask(target_in.shape[1]) & padding_mask(target_in, pad)[:, 0]
+    cross = np.broadcast_to(padding_mask(source, pad)[:, 0], (*target_in.shape, source.shape[1]))
+    return 1.0 * own, 1.0 * cross
+
+
 DECODER_MASKS = Exercise(
     decoder_masks,
     outputs="own cross",
     inputs={"target_in": TARGET_IN, "source": SOURCE, "pad": number(PAD)},
+    shipped=shipped_masks,
     stories="""
     - Each place is hidden from itself. The decoder may read the word at its own place: after the shift it is
       the last one written.
@@ -206,10 +221,22 @@ def greedy_words(z, eos, pad):
 
 
 def logits(rng, shape):
-    """Logits that choose EOS now and then."""
+    """Logits that choose EOS now and then, and hardly ever padding."""
     z = rng.normal(0, 1.5, shape)
     z[..., EOS] += 1.2
+    z[..., PAD] -= 2.0
     return z
+
+
+def shipped_search(z, eos, pad):
+    def next_logits(prefixes, rows):
+        return z[rows, prefixes.shape[1] - 1]
+
+    tokens = greedy(next_logits, len(z), 1, eos, z.shape[1], pad)
+    log_p = z - z.max(axis=-1, keepdims=True)
+    log_p = log_p - np.log(np.exp(log_p).sum(axis=-1, keepdims=True))
+    ended = np.cumsum(tokens == eos, axis=1) - (tokens == eos)
+    return 1.0 * tokens, np.where(ended == 0, log_p.max(axis=-1), 0.0).sum(axis=1)
 
 
 Z = Draw("B T V", logits)
@@ -218,7 +245,8 @@ GREEDY_WORDS = Exercise(
     greedy_words,
     outputs="tokens score",
     inputs={"z": Z, "eos": number(EOS), "pad": number(PAD)},
-    special={LARGE: {"z": Z.then(lambda z: 3000 * z)}},
+    shipped=shipped_search,
+    special={LARGE: {"z": Z.then(lambda z: 5000 + z)}},
     only={LARGE: "There exp overflows, unless the largest logit of each place is taken away first."},
     stories="""
     - The <eos> itself has become padding. It is a word of the sentence, the last one.

@@ -6,6 +6,7 @@ The notebook measures its own model with these functions, and benchmarks/transla
 from collections import Counter
 
 import numpy as np
+import optree
 
 from handgrad import data, decode, model
 
@@ -98,6 +99,16 @@ def log_p(z, targets):
     z = z - z.max(axis=-1, keepdims=True)
     chosen = np.take_along_axis(z, targets[..., None], axis=-1)[..., 0]
     return chosen - np.log(np.exp(z).sum(axis=-1))
+
+
+def kept_bytes(cache):
+    """The bytes of all arrays in a cache, each counted once."""
+    held = {}
+    for leaf in optree.tree_leaves(cache):
+        while isinstance(getattr(leaf, "base", None), np.ndarray):
+            leaf = leaf.base
+        held[id(leaf)] = getattr(leaf, "nbytes", 0)
+    return sum(held.values())
 
 
 # Without a model --------------------------------------------------------------------------------------------
