@@ -42,7 +42,7 @@ def decoder_input(target_out, bos, eos, pad):
 
 def shifted_by_rows(target_out, bos, eos, pad):
     rows = [[bos, *(pad if word == eos else word for word in row[:-1])] for row in target_out]
-    return np.array(rows, dtype=float)
+    return 1.0 * np.array(rows, dtype=target_out.dtype)
 
 
 DECODER_INPUT = Exercise(
