@@ -317,3 +317,27 @@ def test_the_ideas_compute_the_same():
     assert len(found) == 1 + 7 + 5
     ideas.check(found)
     ideas.check(found)  # again, in memory that has been used
+
+
+def test_a_gradient_that_is_clipped_to_one_and_not_to_the_limit_is_refused():
+    def to_one(g_1, g_2, m_1, m_2, most):
+        g = (m_1 * g_1 + m_2 * g_2) / (m_1 + m_2)
+        norm = np.sqrt((g * g).sum())
+        return g / norm if norm > most else g
+
+    verdict = judge.joined_and_clipped(to_one)
+    assert verdict.status == "wrong" and "should get the norm `most`" in verdict.diagnosis
+
+
+def test_an_answer_that_raises_is_told_so_and_nothing_else():
+    def one_number_for_all(m_1, z_1, u_1, m_2, z_2, u_2):
+        m = np.maximum(m_1, m_2)
+        a, b = np.exp(m_1 - m), np.exp(m_2 - m)
+        return m, a * z_1 + b * z_2, a * u_1 + b * u_2
+
+    def asks_an_array(m_1, z_1, u_1, m_2, z_2, u_2):
+        return (m_1, z_1, u_1) if m_1 > m_2 else (m_2, z_2, u_2)
+
+    for answer in (one_number_for_all, asks_an_array):
+        verdict = judge.merge_parts(answer)
+        assert verdict.status == "wrong" and "It raises ValueError" in verdict.diagnosis

@@ -291,7 +291,7 @@ JOINED_AND_CLIPPED = Exercise(
         "g_2": repeating("B D F"),
         "m_1": counted(5, 15),
         "m_2": counted(20, 60),
-        "most": number(1.0),
+        "most": number(0.4),  # not 1, which an answer may take for it
     },
     special={"a gradient within the limit": {"most": number(1e6)}},
     only={
@@ -327,6 +327,8 @@ JOINED_AND_CLIPPED = Exercise(
           return factor * g → return g
     - The gradient is stretched as well as shortened: it always gets the norm `most`.
           np.minimum(1.0, most / norm) → most / norm
+    - A gradient that is too long gets the norm 1. It should get the norm `most`.
+          np.minimum(1.0, most / norm) → np.where(norm > most, 1 / norm, 1.0)
     - The norm is squared: the root is missing.
           np.sqrt((g * g).sum()) → (g * g).sum()
     - Each number is clipped by itself, which changes the direction. The norm of the whole counts.

@@ -94,7 +94,7 @@ class Exercise:
         if len(bad) == 1 and bad[0] in self.only and not self.search.told(results):
             return self._verdict(WRONG, f"Wrong only in {quoted(bad[0])}. {self.only[bad[0]]}", rows=rows)
         if not any(all(map(is_zero, column)) for column in self._columns(results)):
-            if found := self.search.find(results):
+            if found := (self.search.told if self._only_raises(given, errors) else self.search.find)(results):
                 text = " ".join([found.kind, *self._right_ones(errors)])
                 return self._verdict(WRONG, text, where=found.where, rows=rows)
         text = " ".join([*self._ignored(answer), self._observe(given, errors)])
@@ -116,6 +116,12 @@ class Exercise:
             note if rows else "",
             texts(self.hints),
         )
+
+    def _only_raises(self, given, errors):
+        """Whether nothing is wrong but that it raises: an edit that raises as well would explain nothing."""
+        raises = [isinstance(g, Failure) for g in given]
+        others = [max(error.values()) for error, failed in zip(errors, raises) if not failed]
+        return any(raises) and all(error <= self.tolerance for error in others)
 
     def _results(self, given):
         if isinstance(given, Failure):
