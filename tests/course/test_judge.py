@@ -248,7 +248,8 @@ OBSERVED = [
     (on_y(lambda y: y + 1e-6), r"agrees to about \d digits only"),  # and not "exactly 1 times"
     (on_y(lambda y: y[:0]), r"has shape \(0, 1, 4\), expected \(1, 1, 4\)"),
     (on_y(lambda y: np.array([])), r"has shape \(0,\), expected \(1, 1, 4\)"),
-    (on_y(lambda y: y[0]), r"has shape \(1, 4\), expected \(1, 1, 4\).*axis of length 1"),
+    (on_y(lambda y: y[:, None]), r"has shape \(1, 1, 1, 4\), expected \(1, 1, 4\).*axis of length 1"),
+    (on_y(lambda y: y[0]), r"has shape \(1, 4\), expected \(1, 1, 4\), in the case “one sequence”\. s is"),
     (on_y(lambda y: y.sum((0, 1))), r"has shape \(4,\), expected \(1, 1, 4\)"),
     (on_y(lambda y: 0 * y), r"0 everywhere, and"),
     (on_y(lambda y: 1e-17 * y), r"0 everywhere, up to rounding"),
@@ -271,8 +272,7 @@ OBSERVED = [
     (np.ones(3), r"Expected a function, got a `ndarray`"),
     (on_y(lambda y: y if len(y) < 4 else y @ y), r"Wrong only in.*ValueError"),
     (lambda x, w: x, r"Expected 2 values, \(y, s\), got a `ndarray`"),
-    (lambda x, w: (x,), r"Expected 2 values, \(y, s\), got 1 values"),
-    (lambda x, w: (x, None), r"s is None"),
+    (on_y(lambda y: np.stack([y / 3, 2 * y / 3])), r"has shape \(2, 1, 1, 4\).*Summed over the axes"),
 ]
 
 

@@ -63,16 +63,17 @@ def observe(name, pairs):
     """One general observation about a wrong output; pairs are (given, expected, case), the wrong cases
     only."""
     pairs = [(1.0 * given, 1.0 * expected, case) for given, expected, case in pairs]  # of Booleans too
-    for given, expected, case in pairs:
-        if given.shape != expected.shape:
-            text = (
-                f"{name} has shape {given.shape}, expected {expected.shape}, in the case {quoted(case.name)}."
-            )
-            if given.size == expected.size and close(given.reshape(expected.shape), expected):
-                return text + " The numbers are right: an axis of length 1 was kept or lost."
-            if given.ndim >= 2 and close(given.swapaxes(-1, -2), expected):
-                return text + " It is the transpose of the right answer."
-            return text
+    if reshaped := [pair for pair in pairs if pair[0].shape != pair[1].shape]:
+        given, expected, case = reshaped[0]
+        text = f"{name} has shape {given.shape}, expected {expected.shape}, in the case {quoted(case.name)}."
+        if all(g.size == e.size and close(g.reshape(e.shape), e) for g, e, _ in reshaped):
+            return text + " The numbers are right: an axis of length 1 was kept or lost."
+        if all(g.ndim >= 2 and close(g.swapaxes(-1, -2), e) for g, e, _ in reshaped):
+            return text + " It is the transpose of the right answer."
+        more = all(g.ndim > e.ndim for g, e, _ in reshaped)
+        if more and all(close(g.sum(tuple(range(g.ndim - e.ndim))), e) for g, e, _ in reshaped):
+            return text + " Summed over the axes that stand before, it would be right."
+        return text
     for given, _, case in pairs:
         if not np.all(np.isfinite(given)):
             what = "NaN" if np.any(np.isnan(given)) else "infinite numbers"
