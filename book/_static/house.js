@@ -1,7 +1,7 @@
 // What the theme leaves open: formulas that fit a narrow page, few stops of the Tab key, pages on paper.
 "use strict";
 
-const BOXES = "div.math, .pst-scrollable-table-container, .output, pre, .cell_output";
+const BOXES = "div.math, .pst-scrollable-table-container, .output, pre, .cell_output, .scrolls";
 const SMALLEST = 0.7; // of its size, to which a formula shrinks before its box scrolls
 
 function fitFormulas() {

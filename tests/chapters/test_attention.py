@@ -5,31 +5,19 @@ import itertools
 import numpy as np
 import pytest
 import sympy
+import torch
 from judging import check_answers
-from sympy import diff, exp, log, symbols
+from sympy import symbols
 
-from handgrad.chapters.attention import exercises
+from handgrad.chapters.attention import directory, draws, exercises
 from handgrad.course import judge
-from handgrad.ops.attention import attention as shipped_attention
-from handgrad.ops.attention import attention_backward
 
 # The answers that are no shipped line, derived a second time ------------------------------------------------
 
 
-def test_the_parts_of_attention_are_the_whole():
-    """The answers chained are the shipped backward pass."""
-    for case in exercises.ATTENTION_GRADIENTS.cases:
-        dy, q, k, v, mask = case.inputs
-        y, cache = shipped_attention(q, k, v, mask)
-        da, dv = exercises.attention_da_dv(dy, cache["a"], v)
-        dq, dk = exercises.attention_dq_dk(exercises.softmax_ds(da, cache["a"]), q, k)
-        for mine, shipped in zip((dq, dk, dv), attention_backward(dy, cache)):
-            np.testing.assert_allclose(mine, shipped, rtol=1e-12, atol=1e-14)
-
-
-def test_the_derivations():
-    """The variance by adding over all outcomes of coins of that mean and spread; the entry by SymPy."""
-    sigma_q, sigma_k, mu_q, mu_k, s_1, s_2, s_3 = symbols("sigma_q sigma_k mu_q mu_k s_1 s_2 s_3")
+def test_the_variance():
+    """By adding over all outcomes of coins of that mean and spread."""
+    sigma_q, sigma_k, mu_q, mu_k = symbols("sigma_q sigma_k mu_q mu_k")
     for width in (1, 2):
         outcomes = []
         for signs in itertools.product((1, -1), repeat=2 * width):
@@ -39,8 +27,41 @@ def test_the_derivations():
         mean = sum(outcomes) / len(outcomes)
         variance = sum((outcome - mean) ** 2 for outcome in outcomes) / len(outcomes)
         assert sympy.expand(variance - exercises.score_variance(width, sigma_q, sigma_k, mu_q, mu_k)) == 0
-    weight = exp(s_1) / (exp(s_1) + exp(s_2) + exp(s_3))
-    assert sympy.simplify(diff(weight, s_2) - exercises.softmax_jacobian_entry(s_1, s_2, s_3)) == 0
+
+
+def temperature_loss(ds, q, k, theta):
+    return (ds * theta.exp()[:, None, None] * (q @ k.mT)).sum()
+
+
+def capped_loss(ds, q, k, cap):
+    return (ds * cap * torch.tanh(q @ k.mT / q.shape[-1] ** 0.5 / cap)).sum()
+
+
+def sink_loss(dy, q, k, v, sink):
+    """The sink as one more key, by torch's own softmax."""
+    s = q @ k.mT / q.shape[-1] ** 0.5
+    a = torch.cat([s, sink.expand(*s.shape[:-1], 1)], -1).softmax(-1)[..., :-1]
+    return (dy * (a @ v)).sum()
+
+
+@pytest.mark.parametrize(
+    "exercise, loss",
+    [
+        (exercises.TEMPERATURE_GRADIENTS, temperature_loss),
+        (exercises.CAPPED_GRADIENTS, capped_loss),
+        (exercises.SINK_GRADIENTS, sink_loss),
+    ],
+    ids=["temperature", "cap", "sink"],
+)
+def test_what_the_chapter_does_not_show_by_autograd(exercise, loss):
+    for case in exercise.cases:
+        upstream, *inputs = (torch.tensor(x, dtype=torch.float64) for x in case.inputs)
+        for x in inputs:
+            x.requires_grad_()
+        mine = exercise.answer(*case.inputs)
+        wanted = torch.autograd.grad(loss(upstream, *inputs), inputs[: len(mine)])
+        for gradient, dx in zip(mine, wanted, strict=True):
+            np.testing.assert_allclose(gradient, dx, rtol=1e-10, atol=1e-12)
 
 
 def test_the_cases_hold_what_the_book_promises():
@@ -55,6 +76,39 @@ def test_the_cases_hold_what_the_book_promises():
     assert any((a == 0).any() for _, a in (case.inputs for case in exercises.SOFTMAX_DS.cases))
 
 
+# What the chapter draws and measures ------------------------------------------------------------------------
+
+
+def test_a_page_answers_what_it_asks():
+    pages = directory.page(np.random.default_rng(1), B=400)
+    assert all(len(set(letters)) == 8 for letters in pages["letters"])
+    for letters, digits, asked, truth in zip(*(pages[n] for n in ("letters", "digits", "asked", "truth"))):
+        beside = dict(zip(letters, digits))
+        assert [beside[letter] for letter in asked] == list(truth)
+    assert abs(np.mean(pages["truth"] == pages["answers"]) - 0.82) < 4 * np.sqrt(0.82 * 0.18 / 3200)
+    p = directory.probabilities(pages["truth"])
+    np.testing.assert_allclose(p.sum(-1), 1)
+    assert -(p * np.log(p)).sum(-1).mean() < directory.dull_loss(pages) < np.log(10)
+
+
+def test_two_gradients_are_compared_where_scores_lead():
+    right = {name: np.array([3.0, 4.0]) for name in ("letters", "W_Q", "W_K")} | {"W_O": np.array([7.0])}
+    turned = {name: np.array([-8.0, 6.0]) for name in right} | {"W_O": np.array([1.0])}
+    np.testing.assert_allclose(directory.compared(turned, right), (0, 2), atol=1e-15)
+
+
+def test_influence_is_the_norm_of_the_jacobian_along_ones():
+    m = np.random.default_rng(2).standard_normal((3, 3))
+    found = draws.influence(lambda x: m @ x, np.ones((3, 5)))  # output i is Σ_j m_ij x_j
+    np.testing.assert_allclose(found, np.abs(m), rtol=1e-6)
+
+
+def test_tokens_behind_a_layer_norm():
+    x = draws.normalised(np.random.default_rng(3).standard_normal((4, 7)))
+    np.testing.assert_allclose(x.mean(-1), 0, atol=1e-15)
+    np.testing.assert_allclose((x**2).sum(-1), 7)
+
+
 # Right answers, written otherwise ---------------------------------------------------------------------------
 
 
@@ -65,28 +119,6 @@ def softmax_by_matrix(da, a):
 
 def softmax_expanded(da, a):
     return a * da - a * np.einsum("bts,bts->bt", a, da)[..., np.newaxis]
-
-
-def da_dv_by_einsum(dy, a, v):
-    return np.einsum("bte,bse->bts", dy, v), np.einsum("bts,bte->bse", a, dy)
-
-
-def da_dv_by_loops(dy, a, v):
-    pairs = [(dy[b] @ v[b].T, a[b].T @ dy[b]) for b in range(len(dy))]
-    return [np.stack(parts) for parts in zip(*pairs)]
-
-
-def dq_dk_scaled_first(ds, q, k):
-    du = ds / np.sqrt(k.shape[2])
-    return np.matmul(du, k), np.swapaxes(du, 1, 2) @ q
-
-
-def dq_dk_by_loops(ds, q, k):
-    dq, dk = np.zeros_like(q), np.zeros_like(k)
-    for b, t, s in np.ndindex(*ds.shape):
-        dq[b, t] += ds[b, t, s] * k[b, s] / q.shape[-1] ** 0.5
-        dk[b, s] += ds[b, t, s] * q[b, t] / q.shape[-1] ** 0.5
-    return dq, dk
 
 
 def attention_by_rows(q, k, v, mask):
@@ -110,40 +142,72 @@ def attention_with_where(q, k, v, mask):
     return np.einsum("bts,bse->bte", a, v), a
 
 
-def gradients_in_one_piece(dy, q, k, v, mask):
-    a, root = attention_by_rows(q, k, v, mask)[1], np.sqrt(q.shape[-1])
-    y = a @ v
-    ds = a * (dy @ v.mT - (dy * y).sum(-1, keepdims=True))  # the row sum of A ∘ dA is ⟨dy, y⟩
-    return np.einsum("bts,bsk->btk", ds, k) / root, np.einsum("bts,btk->bsk", ds, q) / root, a.mT @ dy
+def temperature_by_einsum(ds, q, k, theta):
+    tau, du = np.exp(theta), np.einsum("bhts,h->bhts", ds, np.exp(theta))
+    dtau = np.einsum("bhts,bhtk,bhsk->h", ds, q, k)
+    return np.einsum("bhts,bhsk->bhtk", du, k), np.einsum("bhts,bhtk->bhsk", du, q), tau * dtau
 
 
-def gradients_by_loops(dy, q, k, v, mask):
-    grads = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
-    for b in range(len(q)):
-        one = gradients_in_one_piece(dy[b][None], q[b][None], k[b][None], v[b][None], mask[b][None])
-        for total, part in zip(grads, one):
-            total[b] = part[0]
-    return grads
+def temperature_by_loops(ds, q, k, theta):
+    dq, dk, dtheta = np.zeros_like(q), np.zeros_like(k), np.zeros_like(theta)
+    for b, h, t, s in np.ndindex(*ds.shape):
+        g = ds[b, h, t, s] * np.exp(theta[h])
+        dq[b, h, t] += g * k[b, h, s]
+        dk[b, h, s] += g * q[b, h, t]
+        dtheta[h] += g * q[b, h, t] @ k[b, h, s]
+    return dq, dk, dtheta
 
 
-K, sigma_q, sigma_k, mu_q, mu_k, s_1, s_2, s_3 = symbols("K sigma_q sigma_k mu_q mu_k s_1 s_2 s_3")
-Z = exp(s_1) + exp(s_2) + exp(s_3)
+def capped_by_the_score(ds, q, k, cap):
+    root = q.shape[-1] ** 0.5
+    s = cap * np.tanh(np.einsum("btk,bsk->bts", q, k) / root / cap)
+    du = ds * (1 - (s / cap) ** 2) / root
+    return du @ k, np.swapaxes(du, 1, 2) @ q
+
+
+def capped_by_exponentials(ds, q, k, cap):
+    u = q @ k.mT / np.sqrt(q.shape[-1])
+    du = ds / np.cosh(u / cap) ** 2
+    return np.einsum("bts,bsk->btk", du, k) / np.sqrt(k.shape[-1]), du.mT @ q / np.sqrt(k.shape[-1])
+
+
+def sink_by_one_more_key(dy, q, k, v, sink):
+    """The book's softmax step on S + 1 scores."""
+    s = q @ k.mT / np.sqrt(q.shape[-1])
+    s = np.concatenate([s, np.full((*s.shape[:-1], 1), sink)], axis=-1)
+    a = np.exp(s - s.max(-1, keepdims=True))
+    a = a / a.sum(-1, keepdims=True)
+    da = np.concatenate([dy @ v.mT, np.zeros((*s.shape[:-1], 1))], axis=-1)
+    ds = softmax_by_matrix(da, a)
+    true = ds[..., :-1] / np.sqrt(q.shape[-1])
+    return true @ k, true.mT @ q, a[..., :-1].mT @ dy, ds[..., -1].sum()
+
+
+def sink_by_rows(dy, q, k, v, sink):
+    grads, dsink = [np.zeros_like(x) for x in (q, k, v)], 0.0
+    for b, t in np.ndindex(*q.shape[:2]):
+        e = np.exp(k[b] @ q[b, t] / q.shape[-1] ** 0.5)
+        a = e / (e.sum() + np.exp(sink))
+        y = a @ v[b]
+        ds = a * ((v[b] - y) @ dy[b, t])
+        grads[0][b, t] += ds @ k[b] / q.shape[-1] ** 0.5
+        grads[1][b] += np.outer(ds, q[b, t]) / q.shape[-1] ** 0.5
+        grads[2][b] += np.outer(a, dy[b, t])
+        dsink -= (1 - a.sum()) * (y @ dy[b, t])
+    return (*grads, dsink)
+
+
+K, sigma_q, sigma_k, mu_q, mu_k = symbols("K sigma_q sigma_k mu_q mu_k")
 RIGHT = {
     "softmax_ds": (softmax_by_matrix, softmax_expanded),
-    "attention_da_dv": (da_dv_by_einsum, da_dv_by_loops),
-    "attention_dq_dk": (dq_dk_scaled_first, dq_dk_by_loops),
-    "masked_attention": (attention_by_rows, attention_with_where),
-    "attention_gradients": (gradients_in_one_piece, gradients_by_loops),
     "score_variance": (
         lambda K, a, b, m, n: K * ((a**2 + m**2) * (b**2 + n**2) - m**2 * n**2),
         K * (sigma_q * sigma_k) ** 2 + K * ((sigma_q * mu_k) ** 2 + (sigma_k * mu_q) ** 2),
     ),
-    "softmax_jacobian_entry": (
-        lambda s_1, s_2, s_3: diff(exp(s_1) / (exp(s_1) + exp(s_2) + exp(s_3)), s_2),
-        -1 / (exp(s_1 - s_2) + 1 + exp(s_3 - s_2)) / (1 + exp(s_2 - s_1) + exp(s_3 - s_1)),
-        -exp(s_1 + s_2 - 2 * log(Z)),
-        sympy.Derivative(exp(s_1) / Z, s_2),
-    ),
+    "masked_attention": (attention_by_rows, attention_with_where),
+    "temperature_gradients": (temperature_by_einsum, temperature_by_loops),
+    "capped_gradients": (capped_by_the_score, capped_by_exponentials),
+    "sink_gradients": (sink_by_one_more_key, sink_by_rows),
 }
 
 
@@ -167,16 +231,38 @@ def weights_of(q, k, mask, hidden=-np.inf, top=True):
     return np.nan_to_num(e / np.where(total == 0, 1, total))
 
 
-def gradients(dq_scale=-0.5, dk_scale=-0.5, hidden=-np.inf):
-    """Attention's backward as a learner writes it, with one thing wrong."""
-
-    def backward(dy, q, k, v, mask):
-        a, K = weights_of(q, k, mask, hidden), q.shape[-1]
-        da = dy @ v.mT
-        ds = a * (da - (a * da).sum(-1, keepdims=True))
-        return K**dq_scale * (ds @ k), K**dk_scale * (ds.mT @ q), a.mT @ dy
+def temperature(axis=(0, 2, 3), inner=True, power=1):
+    def backward(ds, q, k, theta):
+        tau = np.exp(theta)[:, None, None]
+        s = (tau if inner else 1) * (q @ k.mT)
+        return tau**power * (ds @ k), tau**power * (ds.mT @ q), (ds * s).sum(axis)
 
     return backward
+
+
+def capped(du, scale=-0.5):
+    def backward(ds, q, k, cap):
+        u = q @ k.mT * q.shape[-1] ** -0.5
+        g = ds * du(u, cap) * q.shape[-1] ** scale
+        return g @ k, g.mT @ q
+
+    return backward
+
+
+def sunk(dsink, mean=lambda a, da: (a * da).sum(-1, keepdims=True), scale=-0.5):
+    def backward(dy, q, k, v, sink):
+        e = np.exp(q @ k.mT * q.shape[-1] ** -0.5)
+        a = e / (np.exp(sink) + e.sum(-1, keepdims=True))
+        da = dy @ v.mT
+        ds = a * (da - mean(a, da))
+        g = ds * q.shape[-1] ** scale
+        return g @ k, g.mT @ q, a.mT @ dy, dsink(a, da, ds, sink)
+
+    return backward
+
+
+def right_dsink(a, da, ds, sink):
+    return -ds.sum()
 
 
 def attended(*options, **more):
@@ -198,36 +284,32 @@ UNLISTED = [
     ("softmax_ds", lambda da, a: a * (da - (a * da).sum(-1)), "keepdims", ""),
     ("softmax_ds", lambda da, a: a * (da + (a * da).sum(-1, keepdims=True)), "A sign is wrong", "sum"),
     ("softmax_ds", lambda da, a: -a * (da - (a * da).sum(-1, keepdims=True)), "sign", ""),
-    ("attention_da_dv", lambda dy, a, v: (a.mT @ dy, dy @ v.mT), "wrong order", ""),
+    ("temperature_gradients", temperature(power=2), "A power or a root is wrong. dtheta is right", "`tau`"),
+    ("temperature_gradients", temperature(axis=(1, 2, 3)), r"dtheta has shape \(1,\), expected \(2,\)", ""),
+    ("temperature_gradients", temperature(inner=False), "The inner derivative is missing from dtheta", ""),
+    ("capped_gradients", capped(lambda u, c: 1 / np.cosh(u / c)), "A power or a root", "a root is taken"),
+    ("capped_gradients", capped(lambda u, c: 1 + np.tanh(u / c) ** 2), "A sign is wrong", "tanh"),
+    ("capped_gradients", capped(lambda u, c: 1 - np.tanh(u * c) ** 2), "multiplied where it", "`u / cap`"),
+    ("capped_gradients", capped(lambda u, c: 1.0 * (abs(u) < c)), "derivative of a clip", ""),
     (
-        "attention_da_dv",
-        lambda dy, a, v: (dy @ v.mT, (a.mT @ dy).mT),
-        "transposed",
-        "`a.mT @ dy` is transposed",
+        "capped_gradients",
+        capped(lambda u, c: 1 - np.tanh(u / c) ** 2, scale=-1),
+        "a factor too many",
+        "scale",
     ),
+    ("sink_gradients", sunk(lambda a, da, ds, b: ds.sum()), "dsink has the wrong sign", ""),
+    ("sink_gradients", sunk(lambda a, da, ds, b: 0.0), "dsink is 0 everywhere", ""),
     (
-        "attention_dq_dk",
-        lambda ds, q, k: (ds @ k, ds.mT @ q / np.sqrt(q.shape[-1])),
-        "A factor is missing",
-        "dq",
-    ),
-    (
-        "attention_dq_dk",
-        lambda ds, q, k: (ds @ k / np.sqrt(q.shape[-1]), ds.mT @ k / np.sqrt(q.shape[-1])),
+        "sink_gradients",
+        sunk(lambda a, da, ds, b: -((1 - a.sum(-1, keepdims=True)) * da).sum()),
         "One array stands where another should",
-        "`k` stands where `q` should",
+        "`da` stands where `mean` should",
     ),
+    ("sink_gradients", sunk(right_dsink, scale=-1), "a factor too many. dv and dsink are right", "`ds`"),
     (
-        "attention_gradients",
-        gradients(dk_scale=0.5),
-        "divided, or the other way round. dq and dv are",
-        "`dk`",
-    ),
-    ("attention_gradients", gradients(hidden=-1e9), "A large negative number stands for -∞", ""),
-    (
-        "attention_gradients",
-        gradients(0, 0, -1e9),
-        "^A large negative number stands.* Besides: A factor is missing.",
+        "sink_gradients",
+        sunk(right_dsink, mean=lambda a, da: da.mean(-1, keepdims=True)),
+        "ordinary mean",
         "",
     ),
     ("masked_attention", attended(top=False), "exp overflows", ""),

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-import sympy
+import torch
 from judging import check_answers
-from sympy import Rational, diff, sqrt, symbols
+from sympy import Rational, S, diff, simplify, sqrt, symbols
 
-from handgrad.chapters.normalization import exercises, figures
+from handgrad.chapters.normalization import exercises, figures, letters
+from handgrad.chapters.normalization.faults import FAULTS
 from handgrad.course import judge
 from handgrad.course.figures import subplots
 from handgrad.ops.normalization import layer_norm, layer_norm_backward
@@ -23,139 +24,203 @@ def test_no_arrow_is_cut_at_the_edge_of_the_plane(far):
         figures.circle(subplots()[1], **drawn | {far: 3.1 * point})
 
 
+@pytest.mark.parametrize("draw", [figures.integers, figures.layer])
+def test_the_graphs_find_room_for_their_texts(draw):
+    assert draw().axes
+
+
+def test_the_integers_in_the_picture_are_those_of_the_shipped_lines():
+    token, arriving = np.array([1.0, 7.0, 9.0, 15.0]), np.array([500.0, 0, 0, 0])
+    y, cache = layer_norm(token, np.ones(4), np.zeros(4), 0.0)
+    texts = [text.get_text() for text in figures.integers().axes[0].texts]
+    direct, mean = arriving / 5, -np.full(4, 25)
+    variance = 14 * 2 * (token - 8) / 4
+    np.testing.assert_allclose(direct + mean + variance, layer_norm_backward(arriving, cache)[0])
+    assert {"−25 to each", "(−49, −7, 7, 49)", "(100, 0, 0, 0)", "(−7, −1, 1, 7)/5"} <= set(texts)
+    assert variance.tolist() == [-49, -7, 7, 49] and (5 * y).round(9).tolist() == [-7, -1, 1, 7]
+
+
+def test_every_frame_says_what_it_shows():
+    described = [figures.described(mix) for mix in figures.MIXES]
+    assert len(set(described)) == len(described)
+    assert sum("nothing comes back" in words for words in described) == 5
+
+
+# What the chapter trains with -------------------------------------------------------------------------------
+
+
+def test_the_text_and_the_parameters():
+    before, target = letters.next_letters()
+    assert before.shape == (len(target), 2) and (before[1:, 0] == before[:-1, 1]).all()
+    assert max(before.max(), target.max()) == 31
+    params = letters.init(0)
+    assert [layer["W"].shape for layer in params["layers"]] == [(32, 64)] + 3 * [(64, 64)]
+    assert abs(params["layers"][1]["W"].std() * 8 - 0.35) < 0.01
+
+
+def test_scale_and_shift_has_the_gradient_of_its_lines():
+    rng = np.random.default_rng(0)
+    x, dy, gamma, beta = (
+        rng.normal(size=(3, 4)),
+        rng.normal(size=(3, 4)),
+        rng.normal(size=4),
+        rng.normal(size=4),
+    )
+    y, cache = letters.scale_and_shift(x, gamma, beta)
+    leaves = [torch.tensor(a, requires_grad=True) for a in (x, gamma, beta)]
+    theirs = leaves[1] * leaves[0] + leaves[2]
+    theirs.backward(torch.tensor(dy))
+    np.testing.assert_allclose(y, theirs.detach())
+    for ours, leaf in zip(letters.scale_and_shift_backward(dy, cache), leaves, strict=True):
+        np.testing.assert_allclose(ours, leaf.grad, rtol=1e-12)
+
+
+def test_every_fault_is_one():
+    rng = np.random.default_rng(0)
+    _, cache = layer_norm(rng.normal(size=(3, 5)), rng.normal(size=5), np.zeros(5))
+    dy = rng.normal(size=(3, 5))
+    for name, fault in FAULTS.items():
+        assert np.abs(fault(dy, cache) - layer_norm_backward(dy, cache)[0]).max() > 0.01, name
+
+
 # The answers that are no shipped line, derived a second time ------------------------------------------------
 
 
-def test_the_projection_is_the_gradient_without_epsilon():
+def test_two_features():
+    x_0, x_1, epsilon = symbols("x_0 x_1 epsilon", positive=True)
+    mu = (x_0 + x_1) / 2
+    output = (x_0 - mu) / sqrt(((x_0 - mu) ** 2 + (x_1 - mu) ** 2) / 2 + epsilon)
+    mine = exercises.two_features((x_0 - x_1) / 2, epsilon)
+    point = {x_0: Rational(3, 2), x_1: Rational(1, 3), epsilon: Rational(1, 7)}
+    assert simplify((diff(output, x_0) - mine).subs(point)) == 0
+    assert exercises.two_features(S(0), S(1)) == Rational(1, 2)
+
+
+def test_the_gradient_from_the_output_is_the_shipped_one():
     rng = np.random.default_rng(0)
-    dy, x = rng.normal(size=(2, 3, 5)), rng.normal(size=(2, 3, 5))
-    _, cache = layer_norm(x, np.ones(5), np.zeros(5), 0.0)
-    projected = cache["inverse_std"] * exercises.project_out(dy, cache["x_hat"])
-    np.testing.assert_allclose(projected, layer_norm_backward(dy, cache)[0], rtol=1e-10, atol=1e-12)
+    dy, x = rng.normal(size=(2, 2, 3, 5))
+    gamma, beta = rng.normal(size=(2, 5))
+    y, cache = layer_norm(x, gamma, beta, 0.3)
+    mine = exercises.layer_norm_dx(dy, y, gamma, beta, cache["inverse_std"])
+    np.testing.assert_allclose(mine, layer_norm_backward(dy, cache)[0], rtol=1e-9, atol=1e-12)
 
 
-def test_the_derivations():
-    """Each formula against SymPy's own derivative of LayerNorm at three features, exactly."""
-    n, eps = 3, Rational(1, 7)
-    x = symbols("x_1:4", real=True)
-    mu, point = sum(x) / n, dict(zip(x, (Rational(3, 2), Rational(-1, 3), Rational(5, 4))))
-    v = sum((xi - mu) ** 2 for xi in x) / n
-    r, xhat = 1 / sqrt(v + eps), [(xi - mu) / sqrt(v + eps) for xi in x]
-
-    def same(mine, other):
-        return abs((mine - other).xreplace(point).evalf(40)) < sympy.Float("1e-30", 40)
-
-    for i in range(n):
-        assert same(exercises.variance_gradient(x[i], mu, n), diff(v, x[i]))
-        scaled = sum(diff(xhat[i], x[j]) * xhat[j] for j in range(n))
-        assert same(exercises.scale_direction(xhat[i], v, eps), scaled)
-        for j in range(n):
-            entry = exercises.layer_norm_jacobian(int(i == j), sympy.Integer(n), r, xhat[i], xhat[j])
-            assert same(entry, diff(xhat[i], x[j]))
+def test_batch_norm_and_qk_norm_against_autograd():
+    rng = np.random.default_rng(0)
+    dy, x = rng.normal(size=(2, 2, 3, 5))
+    gamma = rng.normal(size=5)
+    leaf = torch.tensor(x, requires_grad=True)
+    y = torch.nn.functional.batch_norm(
+        leaf.reshape(6, 5), None, None, torch.tensor(gamma), training=True, eps=0.05
+    )
+    y.backward(torch.tensor(dy.reshape(6, 5)))
+    np.testing.assert_allclose(exercises.batch_norm_dx(dy, x, gamma, 0.05), leaf.grad, rtol=1e-9)
+    q, k, ds = rng.normal(size=(2, 3, 5)), rng.normal(size=(2, 4, 5)), rng.normal(size=(2, 3, 4))
+    leaves = [torch.tensor(a, requires_grad=True) for a in (q, k, np.array(1.7))]
+    units = [torch.nn.functional.normalize(leaf, dim=-1) for leaf in leaves[:2]]
+    scores = leaves[2] * units[0] @ units[1].mT
+    scores.backward(torch.tensor(ds))
+    for mine, leaf in zip(exercises.qk_norm_backward(ds, q, k, 1.7), leaves, strict=True):
+        np.testing.assert_allclose(mine, leaf.grad, rtol=1e-9)
 
 
 def test_the_cases_hold_what_the_book_promises():
-    """Repeated tokens, γ that is not 1, an ε that is felt, a token without variance, features far from 0."""
-    cases = {case.name: case.inputs for case in exercises.LAYER_NORM_DX.cases}
+    """Repeated tokens, more than one sequence, γ that is not 1, an ε that is felt, features far from 0."""
+    cases = {case.name: case.inputs for case in exercises.REPAIRED_BACKWARD.cases}
     _, x, gamma, eps = cases["a batch"]
-    assert np.array_equal(x[:, 0], x[:, -1]) and np.all(gamma != 1) and eps > 0.01
-    assert np.ptp(cases["a token whose features are all equal"][1][0, 0]) == 0
+    assert len(x) > 1 and np.array_equal(x[:, 0], x[:, -1]) and np.all(gamma != 1) and eps > 0.01
     assert abs(cases["features far from zero"][1].mean()) > 30
+    assert all(np.abs(case.inputs[2]).min() >= 0.5 for case in exercises.LAYER_NORM_DX.cases)
 
 
 # Right answers, written otherwise ---------------------------------------------------------------------------
 
 
-def dgamma_by_einsum(dy, x_hat):
-    return np.einsum("btd,btd->d", dy, x_hat), np.einsum("btd->d", dy)
-
-
-def dgamma_by_loops(dy, x_hat):
-    dgamma, dbeta = np.zeros(dy.shape[-1]), np.zeros(dy.shape[-1])
-    for b, t in np.ndindex(*dy.shape[:2]):
-        dgamma += dy[b, t] * x_hat[b, t]
-        dbeta += dy[b, t]
-    return [dgamma.tolist(), dbeta.tolist()]  # lists of numbers are arrays too
-
-
-def layer_norm_by_matrix(dy, x, gamma, eps):
-    dx, D = np.zeros_like(x), x.shape[-1]
-    for b, t in np.ndindex(*x.shape[:2]):
-        r = (x[b, t].var() + eps) ** -0.5
-        x_hat = r * (x[b, t] - x[b, t].mean())
-        dx[b, t] = r * (np.eye(D) - np.ones((D, D)) / D - np.outer(x_hat, x_hat) / D) @ (gamma * dy[b, t])
+def layer_norm_by_matrix(dy, y, gamma, beta, r):
+    dx, D = np.zeros_like(y), y.shape[-1]
+    for b, t in np.ndindex(*y.shape[:2]):
+        x_hat = (y[b, t] - beta) / gamma
+        P = np.eye(D) - np.ones((D, D)) / D - np.outer(x_hat, x_hat) / D
+        dx[b, t] = r[b, t] * (P @ (gamma * dy[b, t]))
     return dx
 
 
-def layer_norm_by_paths(dy, x, gamma, eps):
-    D = x.shape[-1]
-    centred = x - x.mean(-1, keepdims=True)
-    std = np.sqrt(x.var(-1, keepdims=True) + eps)
-    g = gamma * dy
-    dvariance = (g * centred).sum(-1, keepdims=True) * -0.5 * std**-3
-    dmean = -(g / std).sum(-1, keepdims=True)
-    return g / std + dvariance * 2 * centred / D + dmean / D
+def layer_norm_by_shipped_lines(dy, y, gamma, beta, r):
+    return layer_norm_backward(dy, {"x_hat": (y - beta) / gamma, "inverse_std": r, "gamma": gamma})[0]
 
 
 def repaired_by_parts(dy, x, gamma, eps):
-    x_hat = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
-    return layer_norm_by_paths(dy, x, gamma, eps), *dgamma_by_einsum(dy, x_hat)
-
-
-def rms_norm_by_matrix(dy, x, gamma, eps):
     D = x.shape[-1]
-    r = ((x * x).mean(-1, keepdims=True) + eps) ** -0.5
-    jacobian = np.eye(D) - (r[..., None] ** 2) * x[..., :, None] * x[..., None, :] / D
-    return r * np.einsum("btij,bti->btj", jacobian, gamma * dy)
+    centred, std = x - x.mean(-1, keepdims=True), np.sqrt(x.var(-1, keepdims=True) + eps)
+    g = gamma * dy
+    dvariance = (g * centred).sum(-1, keepdims=True) * -0.5 * std**-3
+    dmean = -(g / std).sum(-1, keepdims=True)
+    dx = g / std + dvariance * 2 * centred / D + dmean / D
+    return dx, np.einsum("btd,btd->d", dy, centred / std), np.einsum("btd->d", dy)
 
 
-def rms_norm_with_loops(dy, x, gamma, eps):
-    dx, D = np.zeros_like(x), x.shape[-1]
-    for b, t, i, j in np.ndindex(*x.shape, D):
-        r = 1 / np.sqrt(np.sum(x[b, t] ** 2) / D + eps)
-        dx[b, t, j] += gamma[i] * dy[b, t, i] * (r * (i == j) - r**3 * x[b, t, i] * x[b, t, j] / D)
-    return dx
+def repaired_by_loops(dy, x, gamma, eps):
+    dx, dgamma, dbeta = np.zeros_like(x), np.zeros_like(gamma), np.zeros_like(gamma)
+    for b, t in np.ndindex(*x.shape[:2]):
+        y, cache = layer_norm(x[b, t], gamma, 0 * gamma, eps)
+        dx[b, t] = layer_norm_backward(dy[b, t], cache)[0]
+        dgamma += dy[b, t] * cache["x_hat"]
+        dbeta += dy[b, t]
+    return dx, dgamma, dbeta
 
 
-def project_by_least_squares(v, x_hat):
-    p = np.empty_like(v)
-    for b, t in np.ndindex(*v.shape[:2]):
-        basis = np.stack([np.ones(v.shape[-1]), x_hat[b, t]], axis=1)
-        p[b, t] = v[b, t] - basis @ np.linalg.lstsq(basis, v[b, t])[0]
-    return p
+def batch_norm_by_transpose(dy, x, gamma, eps):
+    flat, arriving = (a.reshape(-1, a.shape[-1]).T for a in (x, dy))  # (D, BT)
+    n = flat.shape[1]
+    _, cache = layer_norm(flat, np.ones(n), np.zeros(n), eps)
+    return (layer_norm_backward(arriving, cache)[0].T * gamma).reshape(x.shape)
 
 
-def project_one_after_the_other(v, x_hat):
-    v = v - v.mean(-1, keepdims=True)
-    unit = x_hat / np.linalg.norm(x_hat, axis=-1, keepdims=True)
-    return v - unit * np.einsum("btd,btd->bt", unit, v)[..., None]
+def batch_norm_by_paths(dy, x, gamma, eps):
+    n = x.shape[0] * x.shape[1]
+    centred, std = x - x.mean((0, 1)), np.sqrt(x.var((0, 1)) + eps)
+    g = gamma * dy
+    dvariance = -(g * centred).sum((0, 1)) / (2 * std**3)
+    return g / std + 2 * centred * dvariance / n - (g / std).sum((0, 1)) / n
 
 
-x_i, mu, D, delta, r, xhat_i, xhat_j, v, epsilon = symbols("x_i mu D delta r xhat_i xhat_j v epsilon")
+def qk_norm_by_loops(ds, q, k, g):
+    dq, dk, dg = np.zeros_like(q), np.zeros_like(k), 0.0
+
+    def back(v, arriving):
+        length = np.linalg.norm(v)
+        return (np.eye(len(v)) / length - np.outer(v, v) / length**3) @ arriving
+
+    for b, t, s in np.ndindex(*ds.shape):
+        u, w = q[b, t] / np.linalg.norm(q[b, t]), k[b, s] / np.linalg.norm(k[b, s])
+        dg += ds[b, t, s] * (u @ w)
+        dq[b, t] += back(q[b, t], g * ds[b, t, s] * w)
+        dk[b, s] += back(k[b, s], g * ds[b, t, s] * u)
+    return dq, dk, dg
+
+
+def qk_norm_by_scores(ds, q, k, g):
+    n_q, n_k = np.linalg.norm(q, axis=-1), np.linalg.norm(k, axis=-1)
+    cosine = np.einsum("btk,bsk->bts", q, k) / (n_q[:, :, None] * n_k[:, None])
+    along = ds * cosine
+    dq = np.einsum("bts,bsk->btk", ds, k / n_k[..., None]) / n_q[..., None]
+    dk = np.einsum("bts,btk->bsk", ds, q / n_q[..., None]) / n_k[..., None]
+    dq -= q * (along.sum(2) / n_q**2)[..., None]
+    dk -= k * (along.sum(1) / n_k**2)[..., None]
+    return [g * dq, g * dk, along.sum()]
+
+
+h, epsilon = symbols("h epsilon")
 RIGHT = {
-    "layer_norm_dgamma_dbeta": (dgamma_by_einsum, dgamma_by_loops),
-    "layer_norm_dx": (layer_norm_by_matrix, layer_norm_by_paths),
-    "repaired_backward": (
-        repaired_by_parts,
-        lambda dy, x, g, e: (layer_norm_by_matrix(dy, x, g, e), *repaired_by_parts(dy, x, g, e)[1:]),
+    "two_features": (
+        lambda h, epsilon: epsilon / 2 * (h * h + epsilon) ** Rational(-3, 2),
+        diff(h / sqrt(h**2 + epsilon), h) / 2,
+        lambda h, epsilon: (1 - h**2 / (h**2 + epsilon)) / sqrt(4 * h**2 + 4 * epsilon),
     ),
-    "rms_norm_dx": (rms_norm_by_matrix, rms_norm_with_loops),
-    "project_out": (project_by_least_squares, project_one_after_the_other),
-    "variance_gradient": (
-        lambda x_i, mu, D: 2 / D * x_i - mu * 2 / D,
-        diff((x_i - mu) ** 2 / D, x_i),
-        2.0 * (x_i - mu) / D,
-    ),
-    "layer_norm_jacobian": (
-        lambda delta, D, r, xhat_i, xhat_j: (D * r * delta - r - r * xhat_i * xhat_j) / D,
-        r * delta**2 - r * (1 + xhat_j * xhat_i) / D,  # delta is 0 or 1, so its square is itself
-        sympy.Piecewise((0, sympy.Eq(delta, 0)), (r, True)) - r * (1 + xhat_i * xhat_j) / D,
-    ),
-    "scale_direction": (
-        lambda xhat_i, v, epsilon: xhat_i / sqrt(v + epsilon) * (1 - v / (v + epsilon)),
-        xhat_i * epsilon * (v + epsilon) ** -1.5,
-        epsilon * sympy.Symbol("xhat_i", real=True) / sqrt((sympy.Symbol("v", positive=True) + epsilon) ** 3),
-    ),
+    "layer_norm_dx": (layer_norm_by_matrix, layer_norm_by_shipped_lines),
+    "repaired_backward": (repaired_by_parts, repaired_by_loops),
+    "batch_norm_dx": (batch_norm_by_transpose, batch_norm_by_paths),
+    "qk_norm_backward": (qk_norm_by_loops, qk_norm_by_scores),
 }
 
 
@@ -171,72 +236,85 @@ def test_every_exercise_has_been_solved_otherwise():
 # Wrong answers that are on no list --------------------------------------------------------------------------
 
 
-def std_of(x, eps):
-    return np.sqrt(x.var(-1, keepdims=True) + eps)
+def mean(x):
+    return x.mean(-1, keepdims=True)
 
 
-def dx_with(eps=None, over=1, inner=1, weight=None):
-    """LayerNorm's dx as a learner writes it, with one thing wrong."""
+def from_output(x_hat=lambda y, g, b: (y - b) / g, dx_hat=lambda dy, g: g * dy, weight=None):
+    """LayerNorm's dx from its output as a learner writes it, with one thing wrong."""
 
-    def dx(dy, x, gamma, eps_):
-        std = std_of(x, eps_ if eps is None else eps)
-        x_hat, g = (x - x.mean(-1, keepdims=True)) / std, gamma * dy
-        weighted = (dy if weight == "dy" else g) * x_hat
-        through = (1 if weight == "no x_hat" else x_hat) * weighted.mean(-1, keepdims=True) * inner
-        return (g - g.mean(-1, keepdims=True) - through) / std**over
+    def dx(dy, y, gamma, beta, r):
+        hat, d = x_hat(y, gamma, beta), dx_hat(dy, gamma)
+        return r * (d - mean(d) - hat * mean((dy if weight == "dy" else d) * hat))
 
     return dx
 
 
-def by_paths_without_the_2(dy, x, gamma, eps):
-    std, g, centred = std_of(x, eps), gamma * dy, x - x.mean(-1, keepdims=True)
-    dvariance = (g * centred * -0.5 * std**-3).sum(-1, keepdims=True)
-    dmean = (-g / std).sum(-1, keepdims=True)
-    return g / std + (dvariance * centred + dmean) / x.shape[-1]
+def repaired(along=lambda d, hat: mean(d * hat), shares=lambda v: v.sum((0, 1)), weight=lambda g: 1):
+    def backward(dy, x, gamma, eps):
+        r = 1 / np.sqrt(x.var(-1, keepdims=True) + eps)
+        hat, d = r * (x - mean(x)), gamma * dy
+        dx = r * (d - mean(d) - hat * along(d, hat))
+        return dx, shares(weight(gamma) * dy * hat), shares(dy)
+
+    return backward
 
 
-def rms(x, eps):
-    return 1 / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
+def batch(forward=(0, 1), back=(0, 1), factor=lambda g, r: 1, with_eps=1):
+    def dx(dy, x, gamma, eps):
+        r = 1 / np.sqrt(x.var(forward, keepdims=True) + with_eps * eps)
+        hat, d = r * (x - x.mean(forward, keepdims=True)), gamma * dy
+        indirect = d.mean(back, keepdims=True) + hat * (d * hat).mean(back, keepdims=True)
+        return factor(gamma, r) * r * (d - indirect)
+
+    return dx
+
+
+def qk(length=lambda v: np.linalg.norm(v, axis=-1, keepdims=True), keep=1, keep_k=1, of_g=1, over=1):
+    def backward(ds, q, k, g):
+        n_q, n_k = length(q), length(k)
+        u, w = q / n_q, k / n_k
+        dq, dk = g * ds @ w, g * ds.mT @ u
+        dq = (dq - keep * u * (dq * u).sum(-1, keepdims=True)) / n_q**over
+        dk = (dk - keep * keep_k * w * (dk * w).sum(-1, keepdims=True)) / n_k**over
+        return dq, dk, of_g * (ds * (u @ w.mT)).sum()
+
+    return backward
 
 
 UNLISTED = [
-    ("layer_norm_dx", dx_with(eps=0.0), "A term is missing", "`eps` is missing"),
-    ("layer_norm_dx", dx_with(over=2), "There is a factor too many|once too often", "`r`"),
-    ("layer_norm_dx", dx_with(weight="dy"), "One array stands where another", "`dy` stands where `dx_hat`"),
-    ("layer_norm_dx", dx_with(weight="no x_hat"), "A factor is missing", "the factor `x_hat` is missing"),
-    ("layer_norm_dx", dx_with(inner=-1), "A sign is wrong", "`through_variance` has the wrong sign"),
-    ("layer_norm_dx", by_paths_without_the_2, "A factor is missing", "the factor `2` is missing"),
+    ("two_features", lambda h, epsilon: epsilon / (2 * (h**2 + epsilon)), "power", "`std` has the power 2"),
+    ("two_features", lambda h, epsilon: h / (2 * sqrt(h**2 + epsilon) ** 3), "One array", "`epsilon`"),
+    ("two_features", lambda h, epsilon: sqrt(epsilon) / (2 * sqrt(h**2 + epsilon) ** 3), "root", "`epsilon`"),
+    ("layer_norm_dx", from_output(lambda y, g, b: (y + b) / g), "A sign is wrong", "`x_hat`"),
+    ("layer_norm_dx", from_output(lambda y, g, b: (y - b) * g), "multiplied where", "`gamma` multiplies"),
+    ("layer_norm_dx", from_output(lambda y, g, b: y - b), "A division is missing", "`gamma`"),
+    ("layer_norm_dx", from_output(dx_hat=lambda dy, g: dy / g), "divided", "`gamma` divides"),
     (
-        "rms_norm_dx",
-        lambda dy, x, gamma, eps: (
-            rms(x, eps) * gamma * dy - rms(x, eps) ** 2 * x * (gamma * dy * x).mean(-1, keepdims=True)
-        ),
-        "A factor",
-        "`r`",
+        "layer_norm_dx",
+        from_output(weight="dy"),
+        "One array stands where another",
+        "`dy` stands where `dx_hat`",
     ),
     (
-        "project_out",
-        lambda v, x_hat: (
-            v
-            - v.mean(-1, keepdims=True)
-            - x_hat * (v * x_hat).sum(-1, keepdims=True) / np.linalg.norm(x_hat) ** 2
-        ),
-        "wrong axis",
-        "the whole array",
+        "repaired_backward",
+        repaired(weight=lambda g: g),
+        "dx and dbeta are right",
+        "`dx_hat` stands where `dy`",
     ),
-    (
-        "layer_norm_jacobian",
-        lambda delta, D, r, xhat_i, xhat_j: delta * r - 1 / D - r * xhat_i * xhat_j / D,
-        "only a part",
-        "`r` does not reach `1 / D`",
-    ),
-    (
-        "scale_direction",
-        lambda xhat_i, v, epsilon: xhat_i * (1 - 1 / (v + epsilon)) / sqrt(v + epsilon),
-        "A factor is missing",
-        "`v`",
-    ),
-    ("variance_gradient", lambda x_i, mu, D: -2 * (x_i - mu) / D**2, "Besides|Two things", ""),
+    ("repaired_backward", repaired(along=lambda d, hat: 0), "not removed at all", ""),
+    ("repaired_backward", repaired(shares=lambda v: v.sum(0).mean(0)), "positions averaged", ""),
+    ("batch_norm_dx", batch((0, 1, 2), (0, 1, 2)), "wrong axis", "the whole array"),
+    ("batch_norm_dx", batch(back=(0, 1, 2)), "wrong axis", "`through_mean`"),
+    ("batch_norm_dx", batch(factor=lambda g, r: g), "once too often", "`gamma`"),
+    ("batch_norm_dx", batch(factor=lambda g, r: r), "once too often", "`r`"),
+    ("batch_norm_dx", batch(with_eps=0), "A term is missing", "`eps`"),
+    ("qk_norm_backward", qk(lambda v: np.sqrt((v**2).mean(-1, keepdims=True))), "A mean stands", "a mean"),
+    ("qk_norm_backward", qk(keep_k=0), "A term is missing. dq and dg are right", "In `dk`"),
+    ("qk_norm_backward", qk(keep=-1), "A sign is wrong", "`dq`"),
+    ("qk_norm_backward", qk(over=2), "once too often", "`q_length`"),
+    ("qk_norm_backward", qk(of_g=0), "dg is 0 everywhere", ""),
+    ("qk_norm_backward", qk(np.linalg.norm), "wrong axis", "the whole array"),
 ]
 
 

@@ -119,10 +119,10 @@ def test_an_answer_that_needs_an_open_one_says_which():
     def masked_attention(q, k, v, mask):
         raise NotImplementedError("your turn")
 
-    def attention_gradients(dy, q, k, v, mask):
-        return masked_attention(q, k, v, mask)
+    def sink_gradients(dy, q, k, v, sink):
+        return masked_attention(q, k, v, None)
 
-    verdict = judge.attention_gradients(attention_gradients)
+    verdict = judge.sink_gradients(sink_gradients)
     assert verdict.status == "not yet" and "`right_masked_attention`" in verdict.diagnosis
 
 

@@ -4,11 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import optree
 import pytest
 
 from handgrad import check
+from handgrad.algebra import is_shape
+from handgrad.config import shapes
 from handgrad.course import ledger
 from handgrad.course.evidence import displayed
+from handgrad.fast.step import loss_and_gradients as fast_loss_and_gradients
 from handgrad.mutants import Mutant
 from handgrad.ops.table import OPS
 
@@ -113,3 +117,58 @@ def test_sections_and_powers_read_well():
     assert ledger.section("Zhang and Sennrich (2019), eq. 4") == "Zhang and Sennrich (2019), eq. 4"
     assert ledger.power(0.0) == "0"
     assert ledger.power(2.46e-11) == r"$2\cdot10^{-11}$"
+
+
+# The fast step ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("name", ledger.MODELS)
+def test_the_fast_step_is_compared_with_the_readable_one(name, library):
+    entry = ledger.fast_entry(name, library)
+    arrays = len(optree.tree_leaves(shapes(ledger.MODELS[name]), is_leaf=is_shape))
+    assert (entry.name, entry.library, entry.gradients) == (name, library, arrays)
+    assert 0 < entry.error <= 1e-12
+
+
+def spoil(what):
+    """The fast step with one thing wrong."""
+
+    def wrong(*arguments, **options):
+        loss, grads = fast_loss_and_gradients(*arguments, **options)
+        return what(loss, grads)
+
+    return wrong
+
+
+def without_table(loss, grads):
+    return loss, {key: value for key, value in grads.items() if key != "decoder"}
+
+
+def larger_table(loss, grads):
+    return loss, optree.tree_map(lambda x: x * (1 + 1e-9), grads)
+
+
+def other_bias_of_keys(loss, grads):
+    grads["decoder"][1]["self_attention"]["b_K"][2] += 1e-6
+    return loss, grads
+
+
+@pytest.mark.parametrize(
+    "what, said",
+    [
+        (lambda loss, grads: (loss * (1 + 1e-9), grads), "the loss"),
+        (larger_table, "relative error 1.0e-09"),
+        (lambda loss, grads: (loss, optree.tree_map(np.zeros_like, grads)), "relative error 1.0e\\+00"),
+        (other_bias_of_keys, "b_K"),
+        (without_table, "the gradients are others"),
+    ],
+)
+def test_a_wrong_fast_step_stops_the_ledger(what, said):
+    with pytest.raises(AssertionError, match=said):
+        ledger.fast_entry("GPT-2", "numpy", spoil(what))
+
+
+def test_the_table_of_the_fast_step():
+    entry = ledger.FastEntry("GPT-2", "torch", 30, 2.4e-15)
+    assert ledger.fast_table([entry]).splitlines()[-1] == r"| GPT-2 | torch | 30 | $2\cdot10^{-15}$ |"

@@ -58,7 +58,7 @@ TOO_WIDE = """() => ({
     things: [...document.querySelectorAll('article *')]
         .filter(e => e.getBoundingClientRect().right > innerWidth + 1
             && !e.closest('div.math, .pst-scrollable-table-container, pre, mjx-container')
-            && !e.closest('.output, .cell_output'))
+            && !e.closest('.output, .cell_output, .scrolls'))
         .map(e => e.outerHTML.slice(0, 120)).slice(0, 3),
     formulas: [...document.querySelectorAll('div.math:not(.output) > mjx-container')]
         .filter(e => e.scrollWidth > e.clientWidth + 1)
@@ -114,7 +114,8 @@ class Visit:
         self.page.on("response", lambda r: r.status >= 400 and self.errors.append(f"{r.status} {r.url}"))
         self.page.on("requestfinished", self._weigh)
         self.page.goto(f"{address}/{path}", wait_until="networkidle")
-        self.page.evaluate("window.MathJax?.startup?.promise.then(() => null)")
+        self.page.wait_for_function("!window.MathJax || window.MathJax.version")  # before, it is its settings
+        self.page.evaluate("window.MathJax?.startup.promise.then(() => null)")
 
     def _allow(self, address, route):
         url = route.request.url

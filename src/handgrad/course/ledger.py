@@ -1,7 +1,8 @@
 """The gradient ledger: what each witness says about each operation, found at the moment of asking.
 
 `entry` sets the witnesses on one operation, and the wrong backwards that edits make of it on the witnesses;
-`ledger` does so for all of `handgrad.ops.table.OPS`; `page` writes the result as MyST Markdown. Nothing is
+`ledger` does so for all of `handgrad.ops.table.OPS`; `page` writes the result as MyST Markdown. `fast_entry`
+compares the fast step, which trains the models, with the readable one, whose lines are proved. Nothing is
 stored: the numbers in the book are those of the build that made its pages.
 """
 
@@ -13,12 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import optree
 
-from .. import check
+from .. import check, model
+from ..algebra import is_shape
+from ..config import bert_base, gpt2_small, llama_like, named, shapes, vaswani_base
+from ..fast import step
 from ..mutants import wrong_backwards
 from ..ops.table import OPS
 
 SEED = 0
+SMALL = dict(V=23, D=16, H=4, F=24, N=2, pad=0)
+MODELS = {
+    "Vaswani et al.": vaswani_base(**SMALL),
+    "GPT-2": gpt2_small(**SMALL, T_max=9),
+    "BERT": bert_base(**SMALL, T_max=9),
+    "LLaMA": llama_like(**SMALL, H_kv=2),
+}
 
 IDENTITIES = {
     "what stands between is linear: a factor may be multiplied before it or after it": [
@@ -173,6 +185,61 @@ def rejects(witness, mutant):
 def ledger():
     """The entries of all operations, in the order of OPS."""
     return [entry(name) for name in OPS]
+
+
+@dataclass(frozen=True)
+class FastEntry:
+    """What the comparison of the fast step with the readable one found, for one model and one library."""
+
+    name: str
+    library: str
+    gradients: int  # arrays that were compared
+    error: float  # the worst, relative to the largest entry of its array
+
+
+def fast_entry(name, library, loss_and_gradients=step.loss_and_gradients):
+    """Compare the loss and every gradient of a small model, float64, with random parameters and batch.
+
+    name: of MODELS; library: "numpy" or "torch". An array whose entries are 0 but for rounding, such as the
+    gradient of the keys' bias, is compared on the scale of the largest gradient. Both steps add the same
+    numbers in another order, so 1e-12 is allowed: a few thousand roundings. Raises AssertionError beyond it.
+    """
+    config, rng = MODELS[name], np.random.default_rng(SEED)
+    params = optree.tree_map(
+        lambda shape: rng.standard_normal(shape) / 4 + (len(shape) == 1) / 2, shapes(config), is_leaf=is_shape
+    )
+    names = ("source", "target_in") if config.kind == "encoder-decoder" else ("tokens",)
+    batch = {key: rng.integers(1, 9, (3, 7)) for key in (*names, "target_out")}
+    if config.segments:
+        batch["segments"] = rng.integers(0, config.segments, (3, 7))
+    for key in (*names, "target_out"):
+        batch[key][1, 5:] = config.pad
+    wanted = model.loss_and_gradients(params, config, batch, label_smoothing=0.1)
+    got = loss_and_gradients(of(library, params), config, of(library, batch), label_smoothing=0.1)
+    assert optree.tree_paths(got[1]) == optree.tree_paths(wanted[1]), f"{name}: the gradients are others"
+    largest = max(np.abs(x).max() for x in optree.tree_leaves(wanted[1]))
+    errors = {"the loss": abs(float(got[0]) - wanted[0]) / abs(wanted[0])}
+    for path, x, y in zip(optree.tree_paths(wanted[1]), *map(optree.tree_leaves, (got[1], wanted[1]))):
+        size = np.abs(y).max()
+        errors[named(path)] = np.abs(np.asarray(x) - y).max() / (size if size > 1e-9 * largest else largest)
+    for place, error in errors.items():
+        assert error <= 1e-12, f"{name}, {library}, {place}: relative error {error:.1e}"
+    return FastEntry(name, library, len(errors) - 1, max(errors.values()))
+
+
+def of(library, tree):
+    """The tree with arrays of that library."""
+    if library == "numpy":
+        return tree
+    import torch
+
+    return optree.tree_map(torch.from_numpy, tree)
+
+
+def fast_table(entries):
+    """What `fast_entry` found, as a Markdown table."""
+    rows = [[e.name, e.library, str(e.gradients), power(e.error)] for e in entries]
+    return markdown(["Model", "Library", "Gradients", "Worst error"], rows)
 
 
 def power(error):

@@ -7,7 +7,9 @@ r"""Attention in tiles, a block of queries by a block of keys at a time: no (T, 
                tile by tile, A = exp(S - ℓ) anew,    dS = A ∘ (dY Vᵀ - D)
                dV += Aᵀ dY,    dQ += scale · dS K,    dK += scale · dSᵀ Q
 
-Dao et al. (2022), algorithm 1 and appendix B; the running sum is Milakov and Gimelshein (2018), section 3.
+Recomputation and D are Dao et al. (2022), algorithm 1 and appendix B; this order of the loops, Y without its
+denominator until the end, and the single ℓ are Dao (2023), section 3.1; the running sum is Milakov and
+Gimelshein (2018), section 3.
 """
 
 import numpy as np

@@ -1,12 +1,11 @@
-"""Exercises of chapter 08: softmax and attention. Each is its right answer, and what to say about it."""
+"""Exercises of chapter 08, most of them layers that it does not show: answers, stories and hints."""
 
 import numpy as np
-from sympy import exp
 
 from ...course.judge.derivation import Derivation
-from ...course.judge.draws import Draw, mask, normal, repeating
+from ...course.judge.draws import Draw, mask, normal, number, repeating
 from ...course.judge.function import Exercise
-from ...ops.attention import attention, attention_backward
+from ...ops.attention import attention
 from ...ops.softmax import softmax, softmax_backward
 
 DY, Q = normal("B T E"), normal("B T K")
@@ -24,6 +23,45 @@ A = Draw("B T S", softmax_rows)
 
 
 # 1 ----------------------------------------------------------------------------------------------------------
+
+
+def softmax_ds(da, a):
+    return a * (da - (a * da).sum(axis=-1, keepdims=True))
+
+
+SOFTMAX_DS = Exercise(
+    softmax_ds,
+    outputs="ds",
+    inputs={"da": normal("B T S"), "a": A},
+    shipped=lambda da, a: softmax_backward(da, {"a": a}),
+    stories="""
+    - The second term is missing: this treats every weight as if it had only its own score. The scores share
+      one denominator; take ⟨a, da⟩ away from da before multiplying by a.
+          - (a * da).sum(axis=-1, keepdims=True) →
+    - Only the diagonal of the Jacobian is used, a_i (1 - a_i). Each score moves all the weights of its row.
+          - (a * da).sum(axis=-1, keepdims=True) → - a * da
+    - The sum is not weighted: it is Σ a_j da_j, not Σ da_j.
+          (a * da).sum → da.sum
+    - An ordinary mean stands where the mean weighted by a should: take Σ a_j da_j away.
+          (a * da).sum → da.mean
+    - A mean in place of a sum: ⟨a, da⟩ is the sum of a_j da_j. The weights already add up to 1; do not
+      divide by S again.
+          (a * da).sum → (a * da).mean
+    - The sum runs over the queries. Softmax works along each row: sum over the keys, the last axis.
+          axis=-1 → axis=-2
+    - The factor a in front is missing: a weight near 0 hardly moves, whatever its score does.
+          return a * ( → return (
+    """,
+    hints="""
+    - One row first: ds_i = Σ_j da_j ∂a_j/∂s_i, with ∂a_j/∂s_i = a_j (δ - a_i).
+    - The sum has two parts: a_i da_i, and -a_i Σ_j a_j da_j. Take a_i out of both.
+    - For all rows at once, sum over the last axis with `keepdims=True`, so that each row keeps its own
+      number.
+    """,
+)
+
+
+# 2 ----------------------------------------------------------------------------------------------------------
 
 
 def score_variance(K, sigma_q, sigma_k, mu_q, mu_k):
@@ -75,183 +113,7 @@ SCORE_VARIANCE = Derivation(
 )
 
 
-# 2 ----------------------------------------------------------------------------------------------------------
-
-
-def softmax_jacobian_entry(s_1, s_2, s_3):
-    Z = exp(s_1) + exp(s_2) + exp(s_3)
-    a_1 = exp(s_1) / Z
-    a_2 = exp(s_2) / Z
-    return -a_1 * a_2
-
-
-def entry_from_the_general(s_1, s_2, s_3):
-    Z = exp(s_1) + exp(s_2) + exp(s_3)
-    a_1 = exp(s_1) / Z
-    a_2 = exp(s_2) / Z
-    delta = 0
-    return a_1 * (delta - a_2)
-
-
-def entry_by_the_quotient(s_1, s_2, s_3):
-    Z = exp(s_1) + exp(s_2) + exp(s_3)
-    dZ = exp(s_2)
-    return -exp(s_1) * dZ / Z**2
-
-
-SOFTMAX_JACOBIAN_ENTRY = Derivation(
-    softmax_jacobian_entry,
-    domains={"s_1": "real", "s_2": "real", "s_3": "real"},
-    ways=(entry_from_the_general, entry_by_the_quotient),
-    stories="""
-    - The sign is wrong: raising s_2 takes weight away from a_1.
-          -a_1 * a_2 → a_1 * a_2
-    - This is the diagonal entry ∂a_1/∂s_1. Here the score of another place is moved.
-          -a_1 * a_2 → a_1 * (1 - a_1)
-    - The 1 belongs to the diagonal entry only: s_2 does not occur in the numerator of a_1.
-          -a_1 * a_2 → a_1 * (1 - a_2)
-    - The square is missing: the derivative of 1/Z is -1/Z² times that of Z.
-          -a_1 * a_2 → -a_1 * a_2 * Z
-    - The inner derivative is missing: the sum Z changes with s_2 by exp(s_2).
-          -a_1 * a_2 → -a_1 / Z
-    - This is ∂a_1/∂s_3.
-          a_2 = exp(s_2) → a_2 = exp(s_3)
-    - This is ∂a_2/∂s_3; both indices are wrong.
-          -a_1 * a_2 → -a_2 * exp(s_3) / Z
-    - The third score is missing from the sum: softmax divides by the exponentials of all three.
-          + exp(s_2) + exp(s_3) → + exp(s_2)
-    - This is -a_1. It must still be multiplied by a_2: a score with no weight behind it moves nothing.
-          -a_1 * a_2 → -a_1
-    - This is a_2 itself, the derivative of log Z.
-          -a_1 * a_2 → a_2
-    """,
-    hints="""
-    - a_1 = exp(s_1) / Z with Z = exp(s_1) + exp(s_2) + exp(s_3). Where does s_2 occur?
-    - Only in Z. So the derivative is exp(s_1) times the derivative of 1/Z.
-    - In terms of the weights it is -a_1 a_2. Now put the exponentials in.
-    """,
-)
-
-
 # 3 ----------------------------------------------------------------------------------------------------------
-
-
-def softmax_ds(da, a):
-    return a * (da - (a * da).sum(axis=-1, keepdims=True))
-
-
-SOFTMAX_DS = Exercise(
-    softmax_ds,
-    outputs="ds",
-    inputs={"da": normal("B T S"), "a": A},
-    shipped=lambda da, a: softmax_backward(da, {"a": a}),
-    stories="""
-    - The second term is missing: this treats every weight as if it had only its own score. The scores share
-      one denominator; take ⟨a, da⟩ away from da before multiplying by a.
-          - (a * da).sum(axis=-1, keepdims=True) →
-    - Only the diagonal of the Jacobian is used, a_i (1 - a_i). Each score moves all the weights of its row.
-          - (a * da).sum(axis=-1, keepdims=True) → - a * da
-    - The sum is not weighted: it is Σ a_j da_j, not Σ da_j.
-          (a * da).sum → da.sum
-    - An ordinary mean stands where the mean weighted by a should: take Σ a_j da_j away.
-          (a * da).sum → da.mean
-    - A mean in place of a sum: ⟨a, da⟩ is the sum of a_j da_j. The weights already add up to 1; do not
-      divide by S again.
-          (a * da).sum → (a * da).mean
-    - The sum runs over the queries. Softmax works along each row: sum over the keys, the last axis.
-          axis=-1 → axis=-2
-    - The factor a in front is missing: a weight near 0 hardly moves, whatever its score does.
-          return a * ( → return (
-    """,
-    hints="""
-    - One row first: ds_i = Σ_j da_j ∂a_j/∂s_i, with ∂a_j/∂s_i = a_j (δ - a_i).
-    - The sum has two parts: a_i da_i, and -a_i Σ_j a_j da_j. Take a_i out of both.
-    - For all rows at once, sum over the last axis with `keepdims=True`, so that each row keeps its own
-      number.
-    """,
-)
-
-
-# 4 ----------------------------------------------------------------------------------------------------------
-
-
-def attention_da_dv(dy, a, v):
-    return dy @ v.mT, a.mT @ dy
-
-
-ATTENTION_DA_DV = Exercise(
-    attention_da_dv,
-    outputs="da dv",
-    inputs={"dy": DY, "a": A, "v": V},
-    stories="""
-    - A is not transposed. Value s is used by every query t with the weight a_ts, so dv adds over the
-      queries: dV = Aᵀ dY.
-          a.mT @ dy → a @ dy
-    - V is not transposed. The weight a_ts multiplies the value v_s, so its gradient is ⟨dy_t, v_s⟩: dA = dY
-      Vᵀ.
-          dy @ v.mT → dy @ v
-    - It is transposed: the rows of dA are the queries, as in A. It is dY Vᵀ, not V dYᵀ.
-          dy @ v.mT → v @ dy.mT
-    - A mean over the queries. A value collects the gradients of all its uses: a sum, not a mean.
-          a.mT @ dy → a.mT @ dy / dy.shape[-2]
-    - Summed over the batch. Each sequence has its own values; only parameters are shared. Keep the first
-      axis.
-          a.mT @ dy → (a.mT @ dy).sum(axis=0)
-    - Multiplied by A already. That factor belongs to the next step, the softmax.
-          dy @ v.mT → a * (dy @ v.mT)
-    - The weights are ignored: every value gets the plain sum of dy. Query t passes on the share a_ts only.
-          a.mT @ dy → (0 * a + 1).mT @ dy
-    """,
-    hints="""
-    - Y = A V is a product of two matrices. For any such product dA = dY Vᵀ and dV = Aᵀ dY; the shapes leave
-      no other choice.
-    - With a batch axis in front, transpose the last two axes only: `a.mT`, or `np.swapaxes(a, -1, -2)`.
-      `a.T` turns all axes round.
-    """,
-)
-
-
-# 5 ----------------------------------------------------------------------------------------------------------
-
-
-def attention_dq_dk(ds, q, k):
-    scale = 1 / np.sqrt(q.shape[-1])
-    return scale * (ds @ k), scale * (ds.mT @ q)
-
-
-ATTENTION_DQ_DK = Exercise(
-    attention_dq_dk,
-    outputs="dq dk",
-    inputs={"ds": normal("B T S"), "q": Q, "k": K},
-    stories="""
-    - Off by exactly √K: the scale is missing. The scores are q · k / √K, so the factor 1/√K returns in both
-      gradients.
-          scale = 1 / np.sqrt(q.shape[-1]) → scale = 1
-    - Divided by K: the scale 1/√K is applied twice, or the root was forgotten.
-          np.sqrt(q.shape[-1]) → q.shape[-1]
-    - Multiplied by √K where it should be divided: the backward pass uses the same factor 1/√K as the
-      forward pass.
-          1 / np.sqrt → np.sqrt
-    - The scale uses the number of keys. K is the width of a query, its last axis, not how many keys there
-      are.
-          q.shape[-1] → k.shape[-2]
-    - dS is not transposed. Key s is used by every query t, so dk adds over the queries: dK = dSᵀ Q / √K.
-          ds.mT @ q → ds @ q
-    - This is dk's formula, with a transpose. dQ = dS K / √K; dK = dSᵀ Q / √K has the transpose.
-          ds @ k → ds.mT @ k
-    - Queries and keys are exchanged: the score ⟨q_t, k_s⟩ sends k_s to q_t, and q_t to k_s.
-          ds @ k → ds @ q
-          ds.mT @ q → ds.mT @ k
-    """,
-    hints="""
-    - S = Q Kᵀ / √K is a product of two matrices and a number. ds is the gradient of these scaled scores.
-    - For a product U = Q Kᵀ: dQ = dU K and dK = dUᵀ Q. Here dU = dS / √K, and K in the root is the width
-      `q.shape[-1]`.
-    """,
-)
-
-
-# 6 ----------------------------------------------------------------------------------------------------------
 
 
 def masked_attention(q, k, v, mask):
@@ -333,81 +195,186 @@ MASKED_ATTENTION = Exercise(
 )
 
 
-# 7 ----------------------------------------------------------------------------------------------------------
+# 4 ----------------------------------------------------------------------------------------------------------
 
 
-def attention_gradients(dy, q, k, v, mask):
-    scale = 1 / np.sqrt(q.shape[-1])
-    scores = scale * (q @ k.mT)
-    s = np.where(mask, scores, -np.inf)
-    top = s.max(axis=-1, keepdims=True)
-    e = np.exp(s - np.where(np.isfinite(top), top, 0.0))
-    total = e.sum(axis=-1, keepdims=True)
-    a = e / np.where(total == 0, 1.0, total)
-    dv = a.mT @ dy
-    da = dy @ v.mT
-    ds = a * (da - (a * da).sum(axis=-1, keepdims=True))
-    dq = scale * (ds @ k)
-    dk = scale * (ds.mT @ q)
-    return dq, dk, dv
+def temperature_gradients(ds, q, k, theta):
+    tau = np.exp(theta)[:, np.newaxis, np.newaxis]
+    dq = tau * (ds @ k)
+    dk = tau * (ds.mT @ q)
+    dtheta = (ds * tau * (q @ k.mT)).sum(axis=(0, 2, 3))
+    return dq, dk, dtheta
 
 
-ATTENTION_GRADIENTS = Exercise(
-    attention_gradients,
-    outputs="dq dk dv",
-    inputs={"dy": DY} | ATTENTION,
-    special=BLIND,
-    only={"a query that may attend to nothing": "Its weights are 0 by definition, and so are its gradients."},
-    shipped=lambda dy, q, k, v, mask: attention_backward(dy, attention(q, k, v, mask)[1]),
+TEMPERATURE_GRADIENTS = Exercise(
+    temperature_gradients,
+    outputs="dq dk dtheta",
+    inputs={
+        "ds": normal("B H T S"),
+        "q": normal("B H T K"),
+        "k": repeating("B H S K", axis=2),
+        "theta": Draw("H", lambda rng, shape: rng.normal(0.3, 0.6, shape)),
+    },
     stories="""
-    - dq and dk are off by exactly √K: the scale is missing from dS. The scores were divided by √K on the
-      way forward.
-          scale * (ds → (ds
-    - dq and dk are too small by exactly √K: the scale is applied twice, once to dS and once more to the
-      products.
-          scale * (ds → scale**2 * (ds
-    - In the softmax step dS = A ∘ (dA - rowsum(A ∘ dA)) the row sum is missing.
-          - (a * da).sum(axis=-1, keepdims=True) →
-    - In the softmax step the row sum is not weighted: it is rowsum(A ∘ dA), not rowsum(dA).
-          (a * da).sum → da.sum
-    - The softmax step is left out: dA is used where dS should be.
-          ds = a * (da - (a * da).sum(axis=-1, keepdims=True)) → ds = da
-    - The weights are computed without the mask: gradients flow to keys and values that no query could see.
-          np.where(mask, scores, -np.inf) → scores
-    - The mask comes after the softmax. The hidden keys have already taken their share of the denominator,
-      so the weights do not add up to 1. They must be those of the forward pass.
-          np.where(mask, scores, -np.inf) → scores
-          a = e / → a = mask * e /
-    - In the softmax step an ordinary mean stands where the mean weighted by a should: take rowsum(A ∘ dA)
-      away.
-          (a * da).sum → da.mean
-    - The scale of dq and dk uses the number of keys. K is the width of a query, its last axis.
-          scale * (ds @ k) → ds @ k / np.sqrt(k.shape[-2])
-          scale * (ds.mT @ q) → ds.mT @ q / np.sqrt(k.shape[-2])
-    - The weights are recomputed from scores that are not divided by √K, so even dv is wrong. They must be
-      those of the forward pass.
-          scores = scale * (q @ k.mT) → scores = q @ k.mT
-    - A large negative number stands for -∞. A query that may attend to nothing then attends to everything
-      equally, and sends gradients where there should be none.
-          -np.inf → -1e9
-    - It uses dA where A should be. A value's gradient is the sum of dy weighted by the attention weights:
-      dV = Aᵀ dY.
-          dv = a.mT @ dy → dv = (dy @ v.mT).mT @ dy
-    - dS is not transposed. A key collects from every query: dK = dSᵀ Q / √K.
+    - The inner derivative is missing from dtheta: this is the gradient of τ. Since τ = exp(θ), dθ = τ dτ.
+          ds * tau * (q → ds * (q
+    - dtheta is one number for all heads. Each head has its own θ, so the sum leaves the axis of the heads.
+          axis=(0, 2, 3) → axis=(0, 1, 2, 3)
+    - dtheta is a mean. θ is used by every pair of query and key in every sequence, and gradients add.
+          .sum(axis=(0, 2, 3)) → .mean(axis=(0, 2, 3))
+    - dtheta is not summed over the batch. θ is a parameter: all sequences share it.
+          axis=(0, 2, 3) → axis=(2, 3)
+    - dtheta is not summed over the keys.
+          axis=(0, 2, 3) → axis=(0, 2)
+    - θ stands where exp(θ) should: the scores are exp(θ) q · k.
+          np.exp(theta)[ → theta[
+    - The temperature is missing from dq and dk: they pass through the same product as the scores.
+          dq = tau * (ds → dq = (ds
+          dk = tau * (ds → dk = (ds
+    - 1/√K is still there. In this layer the learned factor stands in its place.
+          dq = tau * (ds @ k) → dq = tau * (ds @ k) / np.sqrt(q.shape[-1])
+          dk = tau * (ds.mT @ q) → dk = tau * (ds.mT @ q) / np.sqrt(q.shape[-1])
+    - dS is not transposed. A key collects from every query.
           ds.mT @ q → ds @ q
-    - Right except where a query may attend to nothing: its weights come out as NaN, and NaN spreads to
-      every key and value. They are 0 by definition, and so are their gradients.
-          np.where(np.isfinite(top), top, 0.0) → top
-          np.where(total == 0, 1.0, total) → total
-    - The three results are in the order dv, dq, dk. It should be that of the inputs: dq, dk, dv.
-          return dq, dk, dv → return dv, dq, dk
     """,
     hints="""
-    - You have all the parts. Recompute the weights with `masked_attention`, then go backward: through A V,
-      through the softmax, through Q Kᵀ / √K.
-    - The mask needs no step of its own: where a weight is 0, dS is 0, because every term carries the factor
-      a.
-    - Four lines: the weights from `masked_attention`, da and dv from `attention_da_dv`, ds from
-      `softmax_ds`, dq and dk from `attention_dq_dk`.
+    - Where is θ used? In every score of its head: s = exp(θ) u with u = q · k. Find each place, multiply what
+      arrives by the local derivative, and add.
+    - The local derivative ∂s/∂θ is exp(θ) u, the score itself.
+    - So dθ is the sum of ds times s over the batch, the queries and the keys; dq and dk are as ever, with
+      exp(θ) for the scale.
+    """,
+)
+
+
+# 5 ----------------------------------------------------------------------------------------------------------
+
+
+def capped_gradients(ds, q, k, cap):
+    scale = 1 / np.sqrt(q.shape[-1])
+    u = scale * (q @ k.mT)
+    du = ds * (1 - np.tanh(u / cap) ** 2)
+    dq = scale * (du @ k)
+    dk = scale * (du.mT @ q)
+    return dq, dk
+
+
+CAPPED_GRADIENTS = Exercise(
+    capped_gradients,
+    outputs="dq dk",
+    inputs={"ds": normal("B T S"), "q": Q, "k": K, "cap": number(1.5)},
+    stories="""
+    - The cap is not in the backward: this is the gradient of plain scores. Between u and s stands a tanh, and
+      its derivative is at most 1.
+          du = ds * (1 - np.tanh(u / cap) ** 2) → du = ds
+    - The derivative of the outer factor and of the inner one: c · (1/c) = 1. Here c stands once too often.
+          du = ds * (1 → du = cap * ds * (1
+    - 1/c is left over: c · tanh(u/c) has the derivative c · (1/c) · (1 - tanh²). The factors cancel.
+          du = ds * (1 → du = ds / cap * (1
+    - The tanh is not squared: its derivative is 1 - tanh².
+          np.tanh(u / cap) ** 2 → np.tanh(u / cap)
+    - The derivative is taken at u, not at u/c.
+          np.tanh(u / cap) → np.tanh(u)
+    - The derivative is taken at the capped score. It belongs at u, from before the tanh.
+          np.tanh(u / cap) → np.tanh(np.tanh(u / cap))
+    - tanh stands where its derivative should.
+          (1 - np.tanh(u / cap) ** 2) → np.tanh(u / cap)
+    - Not divided by c: with the score s = c tanh(u/c), the square of tanh is s²/c².
+          np.tanh(u / cap) ** 2 → (cap * np.tanh(u / cap)) ** 2
+    - Divided by c once more: with u/c inside the tanh, its square is tanh²(u/c) and nothing else.
+          np.tanh(u / cap) ** 2 → (np.tanh(u / cap) / cap) ** 2
+    - That is the derivative of a clip, 1 inside and 0 outside. The tanh bends everywhere.
+          (1 - np.tanh(u / cap) ** 2) → (np.abs(u) < cap)
+    - The scale 1/√K is missing from dq and dk. It stands in u, before the tanh, and acts both in the forward
+      and in the backward.
+          dq = scale * (du → dq = (du
+          dk = scale * (du → dk = (du
+    - The scale 1/√K is missing from u, so the tanh is taken at the wrong place.
+          u = scale * (q → u = (q
+    - dU is not transposed. A key collects from every query.
+          du.mT @ q → du @ q
+    """,
+    hints="""
+    - There is one more step between S and the product: s = c tanh(u/c). What is ds/du?
+    - tanh' = 1 - tanh². The inner derivative 1/c and the outer factor c cancel.
+    - du = ds times 1 - tanh²(u/c), entry by entry. From du to dq and dk it goes as ever, with 1/√K.
+    """,
+)
+
+
+# 6 ----------------------------------------------------------------------------------------------------------
+
+
+def sink_gradients(dy, q, k, v, sink):
+    scale = 1 / np.sqrt(q.shape[-1])
+    e = np.exp(scale * (q @ k.mT))
+    a = e / (np.exp(sink) + e.sum(axis=-1, keepdims=True))
+    dv = a.mT @ dy
+    da = dy @ v.mT
+    mean = (a * da).sum(axis=-1, keepdims=True)
+    ds = a * (da - mean)
+    rest = 1 - a.sum(axis=-1, keepdims=True)
+    dsink = -(rest * mean).sum()
+    dq = scale * (ds @ k)
+    dk = scale * (ds.mT @ q)
+    return dq, dk, dv, dsink
+
+
+def sink_as_a_key(dy, q, k, v, sink):
+    scale = 1 / np.sqrt(q.shape[-1])
+    e = np.exp(scale * (q @ k.mT))
+    a = e / (np.exp(sink) + e.sum(axis=-1, keepdims=True))
+    y = a @ v
+    dv = a.mT @ dy
+    mean = (dy * y).sum(axis=-1, keepdims=True)
+    ds = a * (dy @ v.mT - mean)
+    dsink = -ds.sum()
+    dq = scale * (ds @ k)
+    dk = scale * (ds.mT @ q)
+    return dq, dk, dv, dsink
+
+
+SINK_GRADIENTS = Exercise(
+    sink_gradients,
+    outputs="dq dk dv dsink",
+    inputs={"dy": DY, "q": Q, "k": K, "v": V, "sink": number(0.7)},
+    ways=(sink_as_a_key,),
+    stories="""
+    - dsink has the wrong sign. A larger sink takes weight away from every key: ∂a_j/∂b = -a_j a_sink.
+          dsink = -(rest → dsink = (rest
+    - dsink is not weighted by the sink's own weight, 1 - Σ a_j: a sink that holds no weight takes none away.
+          -(rest * mean).sum() → -mean.sum()
+    - dsink is a mean. All queries of all sequences share the sink, and gradients add.
+          (rest * mean).sum() → (rest * mean).mean()
+    - This is the gradient of exp(b), not of b: the inner derivative exp(b) is missing.
+          -(rest * mean).sum() → -(rest * mean).sum() / np.exp(sink)
+    - exp(b) stands in dsink twice: the weight of the sink, 1 - Σ a_j, has it inside.
+          -(rest * mean).sum() → -(rest * mean).sum() * np.exp(sink)
+    - An ordinary mean of da stands where the mean weighted by a should.
+          mean = (a * da).sum( → mean = da.mean(
+    - The sink itself stands in the denominator. It is a score, so exp(b) does.
+          np.exp(sink) + e.sum → sink + e.sum
+    - A 1 stands in the denominator: that is the sink b = 0 only.
+          np.exp(sink) + e.sum → 1 + e.sum
+    - The average is divided by the sum of the weights, as if they added up to 1. The sink has a value too,
+      and it is 0: Σ a_j da_j is the average with the sink in it.
+          mean = (a * da) → mean = (a / a.sum(axis=-1, keepdims=True) * da)
+    - In the softmax step the average is not subtracted.
+          ds = a * (da - mean) → ds = a * da
+    - Each query has its own dsink. The sink is one number, which all of them share: sum over them.
+          dsink = -(rest * mean).sum() → dsink = -(rest * mean)[..., 0]
+    - The scale is missing from dq and dk.
+          dq = scale * (ds → dq = (ds
+          dk = scale * (ds → dk = (ds
+    - dS is not transposed. A key collects from every query.
+          ds.mT @ q → ds @ q
+    """,
+    hints="""
+    - Think of the sink as one more key, with the score b and a value of 0. Its weight is what is missing from
+      a row of weights: 1 - Σ a_j.
+    - Then nothing is new: ds = a ∘ (da - average) holds for all S + 1 scores of a row, and the sink's da is
+      0, because its value is 0.
+    - So the average is Σ a_j da_j over the true keys, and dsink = (1 - Σ a_j)(0 - average), summed over all
+      queries and sequences.
     """,
 )

@@ -4,9 +4,16 @@ import string
 
 import numpy as np
 from matplotlib.patches import Rectangle
-from scipy.spatial import ConvexHull
 
-from handgrad.course.figures import COLOUR, DIVERGING, SEQUENTIAL, WIDTH, heat_maps, subplots
+from handgrad.course.figures import (
+    COLOUR,
+    DIVERGING,
+    SEQUENTIAL,
+    WIDTH,
+    backward_graph,
+    heat_maps,
+    subplots,
+)
 
 
 def data_flow(q, k, v, s, a, y, row=0):
@@ -57,16 +64,60 @@ def data_flow(q, k, v, s, a, y, row=0):
     return fig
 
 
-def smoother(x, values, grid, curves):
-    """Noisy values on a circle and what attention reads off between them; curves {label: outputs}."""
-    fig, ax = subplots()
-    ax.plot(x, values, "o", color=COLOUR["grey"], label="keys and their values")
-    for label, y in curves.items():
-        ax.plot(grid, y, label=label)
-    ax.set(xlabel="angle of the query", ylabel="output", xticks=np.arange(0, 7) * np.pi / 3)
-    ax.set_xticklabels([f"{60 * i}°" for i in range(7)])
-    ax.legend(ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    return fig
+def graph():
+    """Attention forward and backward: shapes of the arrays on the edges, and the gradients beside them."""
+    nodes = {"Q": (0, 2), "K": (0, 0), "scores": (1.7, 1), "softmax": (3.6, 2)}
+    nodes |= {"V": (3.6, 0), "average": (5.1, 1), "L": (7, 1)}
+    edges = [
+        ("Q", "scores", "", "(T, K)", "dQ"),
+        ("K", "scores", "", "(S, K)", "dK"),
+        ("scores", "softmax", "S", "(T, S)", "dS"),
+        ("softmax", "average", "A", "(T, S)", "dA"),
+        ("V", "average", "", "(S, E)", "dV"),
+        ("average", "L", "Y", "(T, E)", "dY"),
+    ]
+    return backward_graph(nodes, edges, height=3.8)
+
+
+def in_numbers():
+    """One query, three keys: scores, weights and values forward on the edges, and what dy = 1 sends back."""
+    nodes = {f"$s_{j}$": (0, 1 - j) for j in range(3)} | {"softmax": (1.4, 0)}
+    nodes |= {f"$a_{j}$": (2.8, 1 - j) for j in range(3)} | {"$y$": (4.2, 0), "$L$": (5.4, 0)}
+    scores, weights = ["ln 2", "0", "0"], ["½", "¼", "¼"]
+    values, prices, pushes = "048", "048", ["−1.5", "+0.25", "+1.25"]
+    edges = [(f"$s_{j}$", "softmax", scores[j], "", pushes[j]) for j in range(3)]
+    edges += [("softmax", f"$a_{j}$", weights[j], "", prices[j]) for j in range(3)]
+    edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", "1") for j in range(3)]
+    return backward_graph(nodes, [*edges, ("$y$", "$L$", "3", "", "1")], height=4.2)
+
+
+def market(axes, dy, ds, a, v, y):
+    """Left: values v (S, 2) as large as their weights a, the output y, and the gradient dy that arrives.
+    Right: what each score gets, ds (S,)."""
+    left, right = axes
+    colours = [COLOUR["vermilion"] if x > 0 else COLOUR["blue"] for x in ds]
+    left.scatter(*v.T, s=150 + 1100 * a, color=colours, alpha=0.75, lw=0)
+    for j, place in enumerate(v):
+        left.text(*place, str(j), ha="center", va="center", fontsize=9, color="white", fontweight="bold")
+    line = np.array([y - 4 * np.array([-dy[1], dy[0]]), y + 4 * np.array([-dy[1], dy[0]])])
+    left.plot(*line.T, color=COLOUR["grey"], lw=1, ls=":")
+    left.plot(*y, "*", color=COLOUR["black"], ms=13, mec="white")
+    arrow = dict(arrowstyle="-|>", lw=2, color=COLOUR["black"])
+    left.annotate("", y + 0.75 * dy, y, arrowprops=arrow)
+    left.text(*(y + 0.95 * dy), "dy", ha="center", va="center", fontsize=11)
+    left.set(title="values, output, dy", xticks=[], yticks=[], xlim=(-1.75, 1.75), ylim=(-1.75, 1.75))
+    left.set_aspect("equal")
+    left.spines[:].set_visible(False)
+    right.barh(range(len(ds)), ds, color=colours)
+    right.axvline(0, color=COLOUR["grey"], lw=1, ls="-")
+    right.set(
+        title="ds: in a row they sum to 0",
+        xlim=(-0.36, 0.36),
+        xlabel="ds; descent goes the other way",
+        ylabel="score",
+    )
+    right.set_yticks(range(len(ds)), [str(j) for j in range(len(ds))])
+    right.invert_yaxis()
 
 
 def saturation(widths, raw, scaled):
@@ -88,41 +139,6 @@ def saturation(widths, raw, scaled):
     for ax in (left, right):
         ax.minorticks_off()
         ax.set_xticks(*ticks)
-    return fig
-
-
-def pull(axes, scale, weights_at, v):
-    """Left: the norm of the Jacobian over the scale, and where we are. Right: the weights pull the output."""
-    left, right = axes
-    scales, a = np.geomspace(0.1, 100, 121), weights_at(scale)
-    left.semilogx(scales, [_jacobian_norm(weights_at(x)) for x in scales], color=COLOUR["blue"])
-    left.plot(scale, _jacobian_norm(a), "o", color=COLOUR["vermilion"], ms=9)
-    left.set(xlabel="scale", ylabel=r"$\|\mathbf{J}\|_F$", ylim=(0, None), title="how much a score matters")
-    corners = v[ConvexHull(v).vertices]
-    right.fill(*corners.T, color=COLOUR["sky"], alpha=0.25, lw=0)
-    right.scatter(*v.T, s=25 + 600 * a, color=COLOUR["blue"], alpha=0.75, lw=0)
-    right.plot(*(a @ v), "*", color=COLOUR["vermilion"], ms=15, mec="white")
-    right.set(title="output inside the hull", xticks=[], yticks=[], xlim=(-1.55, 1.55), ylim=(-1.55, 1.55))
-    right.set_aspect("equal")
-    for side in right.spines.values():
-        side.set_visible(False)
-
-
-def _jacobian_norm(a):
-    return np.linalg.norm(np.diag(a) - np.outer(a, a))
-
-
-def memory(lengths, square, linear):
-    """Mebibytes that one head keeps for the backward, against the length: the weights, and all else."""
-    fig, ax = subplots()
-    ax.loglog(lengths, square, marker="o", label=r"weights $\mathbf{A}$: $TS$ numbers")
-    ax.loglog(
-        lengths, linear, marker="s", label=r"$\mathbf{Q}, \mathbf{K}, \mathbf{V}$: $TK + SK + SE$ numbers"
-    )
-    ax.set(xlabel="length T = S", ylabel="MiB for one head, float32")
-    ax.set_xticks(lengths[::2], [f"{T:,}" for T in lengths[::2]])
-    ax.minorticks_off()
-    ax.legend()
     return fig
 
 

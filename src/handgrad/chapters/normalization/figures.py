@@ -37,6 +37,89 @@ def three_paths():
     return backward_graph(nodes, edges)
 
 
+def integers():
+    """The three paths for the token (1, 7, 9, 15) with γ = 1 and ε = 0, when (500, 0, 0, 0) arrives at x̂."""
+    nodes = {"$x$": (0, 0), "mean": (0.95, 1), "variance": (0.95, -1), "÷": (1.75, 0), "$L$": (2.9, 0)}
+    edges = [
+        ("$x$", "÷", r"$x$ = (1, 7, 9, 15)", "", "(100, 0, 0, 0)"),
+        ("$x$", "mean", "", "", "−25 to each"),
+        ("$x$", "variance", "", "", "(−49, −7, 7, 49)"),
+        ("mean", "÷", r"$\mu$ = 8", "", "−100"),
+        ("variance", "÷", r"$\sigma^2$ = 25", "", "14"),
+        ("÷", "$L$", "(−7, −1, 1, 7)/5", "", "(500, 0, 0, 0)"),
+    ]
+    return backward_graph(nodes, edges, height=3.8)
+
+
+def layer():
+    """The whole layer, its values forward and its gradients backward, with their shapes."""
+    nodes = {"$x$": (0, 0), "mean": (0.75, 1), "variance": (0.75, -1), "÷": (1.6, 0)}
+    nodes |= {
+        r"$\gamma$": (1.75, 1),
+        r"$\beta$": (1.75, -1),
+        r"$\circ\,\gamma + \beta$": (2.6, 0),
+        "$L$": (3.5, 0),
+    }
+    edges = [
+        ("$x$", "÷", "$x$\n(B, T, D)", "", r"$r\,\mathrm{d}\hat{x}$"),
+        ("$x$", "mean", "", "", r"$\mathrm{d}\mu\,/\,D$"),
+        ("$x$", "variance", "", "", r"$2\,\mathrm{d}\sigma^2 (x-\mu)\,/\,D$"),
+        ("mean", "÷", "$\\mu$\n(B, T, 1)", "", r"$\mathrm{d}\mu$"),
+        ("variance", "÷", "$\\sigma^2$\n(B, T, 1)", "", r"$\mathrm{d}\sigma^2$"),
+        ("÷", r"$\circ\,\gamma + \beta$", "$\\hat{x}$\n(B, T, D)", "", r"$\mathrm{d}\hat{x}$"),
+        (r"$\gamma$", r"$\circ\,\gamma + \beta$", "(D,)", "", r"$\mathrm{d}\gamma$"),
+        (r"$\beta$", r"$\circ\,\gamma + \beta$", "(D,)", "", r"$\mathrm{d}\beta$"),
+        (r"$\circ\,\gamma + \beta$", "$L$", "$y$\n(B, T, D)", "", r"$\mathrm{d}y$"),
+    ]
+    return backward_graph(nodes, edges, height=4.4)
+
+
+MIXED = ["1", "x̂", "u"]
+MIXES = [(1, 0, 0), (2, 1, 0), (1, 1, 0), (1, 2, 0), (0, 1, 0), (0, 2, 1), (0, 1, 1), (0, 1, 2), (0, 0, 1)]
+MIXES += [(1, 0, 1), (1, 1, 1)]
+"""How much of each direction an upstream gradient has, from frame to frame."""
+
+
+def mixed(mix):
+    """A mixture of the directions in words."""
+    return " + ".join(f"{share} · {name}" for share, name in zip(mix, MIXED) if share)
+
+
+def described(mix):
+    """What `answer` shows of a mixture, for those who cannot see it."""
+    back = "only its part along u comes back" if mix[2] else "nothing comes back"
+    return f"The gradient {mixed(mix)} arrives at a token on a circle; {back}"
+
+
+def answer(axes, hat, arriving, returning):
+    """What one token of three features is sent, and what comes back: in its plane, and by direction.
+
+    axes: two. hat, arriving, returning: (3,), the normalised token, dx̂, and the gradient of the token times
+    its spread. The directions are 1, x̂, and u, at right angles to both.
+    """
+    plane, bars = axes
+    here, out, back = (np.asarray(v) @ PLANE.T for v in (hat, arriving, returning))
+    plane.add_patch(Circle((0, 0), np.sqrt(3), fill=False, ec=COLOUR["grey"], lw=1.2))
+    plane.plot([0, here[0]], [0, here[1]], color=COLOUR["grey"], lw=0.8, ls=":")
+    plane.plot(*here, "o", color=COLOUR["blue"], zorder=3)
+    look = dict(angles="xy", scale_units="xy", scale=1)
+    for v, colour, width in ((out, "sky", 0.022), (back, "vermilion", 0.011)):
+        if np.linalg.norm(v) > 1e-3:
+            plane.quiver(*here, *v, color=COLOUR[colour], width=width, zorder=4, **look)
+    plane.set(xlim=(-2.3, 3.7), ylim=(-2.3, 3.7), xticks=[], yticks=[], title="in the plane of the token")
+    plane.set_aspect("equal")
+    plane.spines[:].set_visible(False)
+    third = np.cross(hat, np.ones(3))
+    basis = np.array([v / np.linalg.norm(v) for v in (np.ones(3), hat, third)])  # (3, 3), orthonormal
+    places = np.arange(3)
+    bars.bar(places - 0.2, basis @ arriving, 0.38, color=COLOUR["sky"], label="arrives")
+    bars.bar(places + 0.2, basis @ returning, 0.38, color=COLOUR["vermilion"], label="comes back")
+    bars.axhline(0, color=COLOUR["grey"], lw=0.8)
+    bars.set_xticks(places, MIXED)
+    bars.set(ylim=(-0.2, 2.0), title="share along each direction")
+    bars.legend(loc="upper left", ncols=2)
+
+
 def circle(ax, points, hats, upstream, kept):
     """Tokens of three features in the plane orthogonal to (1, 1, 1): before, after, and their gradients.
 

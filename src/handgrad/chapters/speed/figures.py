@@ -4,14 +4,15 @@ import numpy as np
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from handgrad.course.figures import COLOUR, LINES, WIDTH, subplots
+from handgrad.course.figures import COLOUR, LINES, WIDTH, backward_graph, subplots
 
 MARKERS = dict(zip(["plain", "tiles", "PyTorch"], "os^"))
 COLOURS = dict(zip(MARKERS, ["vermilion", "blue", "grey"]))
 
 
-def shares(rows):
-    """Bars of length 1, cut into shares: rows {title: {stage: share}}, all with the same stages."""
+def shares(amounts):
+    """Bars of length 1, cut into shares of amounts {title: {stage: amount}}, all with the same stages."""
+    rows = {title: {k: x / sum(row.values()) for k, x in row.items()} for title, row in amounts.items()}
     fig, ax = subplots(size=(WIDTH, 0.75 * len(rows) + 1.1))
     stages = list(next(iter(rows.values())))
     left = np.zeros(len(rows))
@@ -52,27 +53,102 @@ def tiles(states, title=""):
     return fig
 
 
-def sweep(axes, seen, scores, values, tops, averages):
-    """The state after `seen` keys. Left: exp(s - m), m the maximum so far. Right: the average so far.
+def graph():
+    """The backward graph of one tile, with shapes: b queries by c keys."""
+    nodes = {"Q": (0, 2), "K": (0, 1), "V": (0, 0), "S": (1, 1.5), "A": (2, 1.5), "Y": (3, 0.6)}
+    edges = [
+        ("Q", "S", "", "(b, K)", "dQ +="),
+        ("K", "S", "", "(c, K)", "dK +="),
+        ("S", "A", "", "(b, c)", "dS"),
+        ("A", "Y", "", "(b, c)", "dA"),
+        ("V", "Y", "", "(c, E)", "dV +="),
+    ]
+    return backward_graph(nodes, edges)
 
-    scores (S,), values (S, 2); tops and averages map each number of seen keys to m and to the average (2,).
+
+def numbers(edges):
+    """The backward of two tiles in numbers: edges {(from, to): (value, gradient)} of those names."""
+    nodes = {"v, tile 0": (0, 3), "s, tile 0": (0, 2), "s, tile 1": (0, 1), "v, tile 1": (0, 0)}
+    nodes |= {"tile 0": (1, 2.5), "tile 1": (1, 0.5), "y = 5": (2, 1.5)}
+    drawn = [(start, end, value, "", gradient) for (start, end), (value, gradient) in edges.items()]
+    return backward_graph(nodes, drawn, height=4.4)
+
+
+def market(axes, direction, values, weights, ds):
+    """What comes back to the scores of a query. Left: ds of each key. Right: the values, dy as an arrow.
+
+    direction (2,) is dy; values (S, 2), weights (S,), ds (S,). A score whose ds is positive makes the loss
+    larger, and a descent lowers it.
     """
     left, right = axes
-    places, bars = np.arange(len(scores)), np.exp(scores[:seen] - tops[seen])
-    left.bar(places[:seen], bars, color=COLOUR["blue"], width=0.7)
-    left.plot(places[seen:], np.zeros(len(scores) - seen), ".", color=COLOUR["grey"])
-    left.set(
-        title="exp(s − m) of the keys seen", xlabel="key", ylim=(0, 1.25), xlim=(-0.7, len(scores) - 0.3)
-    )
-    left.set_xticks(places)
-    left.text(0.03, 0.91, f"m = {tops[seen]:.1f},  z = {bars.sum():.2f}", transform=left.transAxes)
-    weights = bars / bars.sum()
-    right.scatter(*values.T, s=12, color=COLOUR["grey"], zorder=2)
-    right.scatter(*values[:seen].T, s=20 + 500 * weights, color=COLOUR["sky"], alpha=0.7, zorder=1)
-    past = np.array([averages[n] for n in sorted(averages) if n <= seen])
-    right.plot(*past.T, "-", color=COLOUR["vermilion"], lw=1.2, zorder=3)
-    right.plot(*past[-1], "*", ms=13, color=COLOUR["vermilion"], zorder=4)
-    right.set(title="their average", aspect="equal", xlim=_room(values[:, 0]), ylim=_room(values[:, 1]))
+    colours = [COLOUR["vermilion" if d > 0 else "blue"] for d in ds]
+    left.bar(np.arange(len(ds)), ds, color=colours, width=0.7)
+    left.axhline(0, color=COLOUR["grey"], lw=1)
+    left.set(title="ds of each key", xlabel="key", ylim=(-0.36, 0.36))
+    left.set_xticks(np.arange(len(ds)))
+    left.tick_params(axis="x", labelsize=8)
+    average = weights @ values
+    right.scatter(*values.T, s=30 + 900 * weights, color=colours, alpha=0.75, zorder=1)
+    for j, place in enumerate(values):
+        right.annotate(str(j), place, (4, 4), textcoords="offset points", fontsize=8, color=COLOUR["grey"])
+    tip = average + direction
+    right.annotate("", tip, average, arrowprops=dict(arrowstyle="-|>", color=COLOUR["black"], lw=1.8))
+    right.text(*(average + 1.25 * direction), "dy", ha="center", va="center")
+    right.plot(*average, "*", ms=13, color=COLOUR["black"], zorder=4)
+    right.set(title="values, and their average y", aspect="equal")
+    right.set(xlim=_room(values[:, 0]), ylim=_room(values[:, 1]))
+
+
+def roofline(points, rates):
+    """Operations a second over operations a byte: points {kind: [(intensity, operations a second)]}.
+
+    rates: {"operations": of the processor, a second, "memory", "cache": bytes a second from there}.
+    """
+    fig, ax = subplots(size=(WIDTH, 3.6))
+    x = np.geomspace(0.05, 400, 200)
+    for place, dash in (("cache", "--"), ("memory", "-")):
+        roof = np.minimum(rates["operations"], rates[place] * x)
+        ax.loglog(x, roof / 1e9, color=COLOUR["grey"], ls=dash, lw=1.4, label=f"roof, from {place}")
+    looks = zip(points.items(), ["blue", "vermilion", "green", "orange", "purple"], "os^Dv")
+    for (kind, pairs), colour, mark in looks:
+        intensity, rate = np.array(pairs).T
+        ax.loglog(intensity, rate / 1e9, mark, color=COLOUR[colour], ms=6, label=kind, alpha=0.85)
+    ax.set(xlabel="operations for a byte", ylabel="billion operations / s")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    ax.figure.legend(loc="outside upper left", ncols=3, fontsize=9)
+    return fig
+
+
+def waterfall(stair, alone):
+    """Left: the time of a step as ideas are added one by one: stair [{"idea", "median", "low", "high"}].
+
+    Right: the time without one idea over the time with all: alone {idea: {"median", "low", "high"}}.
+    """
+    fig, axes = subplots(1, 2, (WIDTH, 3.3), width_ratios=(1.15, 1))
+    left, right = axes
+    for place, row in enumerate(stair):
+        before = stair[place - 1]["median"] if place else 0
+        low, high = sorted((before, row["median"]))
+        worse = place and row["median"] > before
+        colour = "grey" if place == 0 else "vermilion" if worse else "blue"
+        left.barh(place, max(high - low, 0.004), left=low, color=COLOUR[colour], height=0.6)
+        left.plot([row["low"], row["high"]], [place, place], color=COLOUR["black"], lw=1, ls="-")
+    left.set_yticks(range(len(stair)), [row["idea"] for row in stair])
+    left.set(title="added one by one", xlabel="time, readable = 1", xlim=(0, None))
+    names = list(alone)
+    for place, name in enumerate(names):
+        row = alone[name]
+        right.plot([row["low"], row["high"]], [place, place], color=COLOUR["black"], lw=1.2, ls="-")
+        right.plot(
+            row["median"], place, "o", color=COLOUR["blue" if row["median"] > 1 else "vermilion"], ms=7
+        )
+    right.axvline(1, color=COLOUR["grey"], ls="--", lw=1)
+    right.set_yticks(range(len(names)), names)
+    right.set(title="one taken out", xlabel="time, with it = 1")
+    right.set_ylim(len(names) - 0.5, -0.5)
+    left.invert_yaxis()
+    return fig
 
 
 def _room(x):

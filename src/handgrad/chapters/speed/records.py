@@ -1,0 +1,90 @@
+"""What chapter 19 reads from the records in benchmarks/results. Nothing here is asserted about a time."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import nnls
+
+COSTS = "calls", "bytes", "operations"
+KINDS = {"multiply": "element-wise", "product": "product", "matrix": "matrix × vector"}
+NEAR, FAR = 2e6, 2e7  # bytes: below, arrays stay in the cache of most processors; above, they do not
+
+
+def read(path):
+    """The record in a file. Raises FileNotFoundError if there is none."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def prices(calls):
+    """c, 1/w and 1/r: seconds for a call, a byte and an operation, by least relative errors.
+
+    calls: [{"calls", "bytes", "operations", "seconds"}], of which those count that stay in the cache.
+    """
+    near = [row for row in calls if row["bytes"] < NEAR]
+    table = np.array([[row[cost] / row["seconds"] for cost in COSTS] for row in near])
+    return nnls(table, np.ones(len(table)))[0]
+
+
+def rates(calls):
+    """Operations a second, and bytes a second from cache and memory: the best of the calls on record."""
+    near, far = ([row for row in calls if (row["bytes"] < NEAR) == side] for side in (True, False))
+    far = [row for row in far if row["bytes"] > FAR]
+    return {
+        "operations": max(row["operations"] / row["seconds"] for row in near),
+        "cache": max(row["bytes"] / row["seconds"] for row in near),
+        "memory": max(row["bytes"] / row["seconds"] for row in far),
+    }
+
+
+def points(record):
+    """{kind: [(operations a byte, operations a second)]} of the calls and of attention on record."""
+    found = {}
+    for row in record["calls"]:
+        found.setdefault(KINDS[row["name"].split()[0]], []).append(place(row))
+    for row in record["tiles"]:
+        found.setdefault(f"attention, {row['way']}", []).append(place(row))
+    return found
+
+
+def place(row):
+    return row["operations"] / row["bytes"], row["operations"] / row["seconds"]
+
+
+def spread(row):
+    """A median, and the middle half."""
+    return f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+
+
+def column(record, name, causal=False):
+    """{way: {T: value}} of the record of memory."""
+    table = {}
+    for row in record["rows"]:
+        if row["causal"] == causal:
+            table.setdefault(row["way"], {})[row["T"]] = row[name]
+    return table
+
+
+def over_plain(record, causal):
+    """{way: {T: seconds over those of plain attention}}."""
+    took = column(record, "seconds", causal)
+    return {way: {T: t / took["plain"][T] for T, t in rows.items()} for way, rows in took.items()}
+
+
+def race_lines(record):
+    """The record of `make bench`, a line for each step of each size."""
+    for size, part in record["sizes"].items():
+        for variant, row in part["variants"].items():
+            ratio = {
+                key: row[f"ratio{end}"] for key, end in zip(("median", "low", "high"), ("", "_low", "_high"))
+            }
+            held = "" if row["memory"] is None else f"{row['memory'] / 2**20:5.0f} MiB"
+            yield f"{size} {variant:24} {spread(ratio)}  {row['of_limit']:4.0%} of the limit {held}"
+
+
+def move_lines(record):
+    """What went through the calls of attention, a line for each length and way."""
+    for row in record["tiles"]:
+        rate = row["bytes"] / row["seconds"] / 1e9
+        text = f"T = {row['T']:4} {row['way']:6} {row['calls']:6} calls {row['bytes'] / 1e6:6.0f} MB"
+        yield f"{text} {rate:5.1f} GB/s {row['seconds']:6.3f} s"

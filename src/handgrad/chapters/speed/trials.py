@@ -1,0 +1,49 @@
+"""What chapter 19 tries: a stack of blocks, and a language with a known entropy."""
+
+import numpy as np
+
+from ...blocks import encoder_block
+from ...config import gpt2_small, init
+from ...ops import causal_mask
+
+PAD = 8
+
+
+def deep_stack(N=8, D=16, T=12):
+    """N blocks, an input and an upstream gradient (3, T, D), and through(x, blocks) -> y, caches."""
+    config = gpt2_small(V=11, D=D, H=2, F=4 * D, N=N, T_max=T, p=0.0)
+    blocks = init(config, np.random.default_rng(0), np.float64)["decoder"]
+    settings = dict(H=2, norm="pre", mask=causal_mask(T), activation="gelu_tanh")
+
+    def through(x, some):
+        caches = []
+        for block in some:
+            x, cache = encoder_block(x, block, **settings)
+            caches.append(cache)
+        return x, caches
+
+    return blocks, *np.random.default_rng(1).standard_normal((2, 3, T, D)), through
+
+
+def sentences(rng, B):
+    """A batch of the language: tokens and target_out (B, 24), sorted by length, the rest padding.
+
+    A jump of 1 is the next of eight tokens, in a circle; with probability 1/5 the jump is any of the eight.
+    """
+    jumps = np.where(rng.random((B, 25)) < 0.2, rng.integers(8, size=(B, 25)), 1)
+    jumps[:, 0] = rng.integers(8, size=B)
+    tokens = np.cumsum(jumps, axis=1) % 8
+    lengths = np.sort(rng.integers(2, 25, size=B))
+    padding = np.arange(24) >= lengths[:, None]
+    texts = {"tokens": tokens[:, :-1], "target_out": tokens[:, 1:]}
+    return {name: np.where(padding, PAD, rows) for name, rows in texts.items()}
+
+
+def unfaded(scores, values, block):
+    """A softmax average, online, with the first fault: old sums do not fade when the maximum grows."""
+    m, z, u = -np.inf, 0.0, 0.0
+    for start in range(0, len(scores), block):
+        s, v = scores[start : start + block], values[start : start + block]
+        m = max(m, s.max())
+        z, u = z + np.exp(s - m).sum(), u + np.exp(s - m) @ v
+    return u / z

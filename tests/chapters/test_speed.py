@@ -1,0 +1,319 @@
+"""The exercises of chapter 19: derived again, solved otherwise, and answered wrongly; and its records."""
+
+import ast
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sympy
+from judging import check_answers
+from sympy import Rational, cbrt, sqrt
+
+from handgrad.chapters.speed import counting, exercises, figures, records, trials
+from handgrad.course import judge
+from handgrad.ops import attention, attention_backward, flash_attention, flash_attention_backward
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+# The answers, derived a second time -------------------------------------------------------------------------
+
+
+def state_of(s, v):
+    """m, z, u of the scores s (B, T, S) and the values v (B, S, E), all at once."""
+    m = s.max(axis=-1)
+    e = np.exp(s - m[..., None])
+    return m, e.sum(axis=-1), e @ v
+
+
+def test_two_halves_are_the_whole():
+    rng = np.random.default_rng(0)
+    s, v = rng.normal(0, 3, (2, 4, 9)), rng.normal(size=(2, 9, 5))
+    for cut in (1, 4, 8):
+        halves = state_of(s[..., :cut], v[:, :cut]), state_of(s[..., cut:], v[:, cut:])
+        for mine, whole in zip(exercises.merge_parts(*halves[0], *halves[1]), state_of(s, v)):
+            np.testing.assert_allclose(mine, whole, rtol=1e-12)
+
+
+def test_tiles_with_a_used_log_sum_add_up_to_the_derivative():
+    """Against central differences of ⟨dy, y⟩ + ⟨dl, l⟩, the keys in tiles of 2, 1 and 3."""
+    rng = np.random.default_rng(1)
+    q, k, v, dy = (rng.normal(size=(2, n, 3)) for n in (4, 6, 6, 4))
+    dl = rng.normal(size=(2, 4))
+
+    def outputs(q, k, v):
+        m, z, u = state_of(q @ k.mT / np.sqrt(3), v)
+        return u / z[..., None], m + np.log(z)
+
+    y, log_sum = outputs(q, k, v)
+    parts = [
+        exercises.tile_gradients(dy, dl, q, k[:, j], v[:, j], y, log_sum)
+        for j in (slice(0, 2), slice(2, 3), slice(3, 6))
+    ]
+    dq = sum(part[0] for part in parts)
+    dk, dv = (np.concatenate([part[n] for part in parts], axis=1) for n in (1, 2))
+    for place, grad in enumerate((dq, dk, dv)):
+        direction = rng.normal(size=grad.shape)
+        values = []
+        for h in (1e-5, -1e-5):
+            moved = [x + h * direction if n == place else x for n, x in enumerate((q, k, v))]
+            y_moved, l_moved = outputs(*moved)
+            values.append((dy * y_moved).sum() + (dl * l_moved).sum())
+        assert np.isclose((values[0] - values[1]) / 2e-5, (grad * direction).sum(), rtol=1e-7)
+
+
+def test_the_memory_of_two_levels():
+    N, rho, c, d = sympy.symbols("N rho c d", positive=True)
+    held = N / c + c / d + rho * d
+    best = {c: cbrt(N**2 / rho), d: cbrt(N / rho**2)}
+    assert all(sympy.simplify(held.diff(x).subs(best)) == 0 for x in (c, d))
+    assert sympy.simplify(held.subs(best) - exercises.two_level_memory(N, rho)) == 0
+
+
+def test_the_gate_and_the_clip():
+    rng = np.random.default_rng(2)
+    dy, x, h = rng.normal(size=(3, 2, 3, 4))
+
+    def y(x, h):
+        return x + x / (1 + np.exp(-h))
+
+    dx, dh = exercises.gate_backward(dy, x, 1 / (1 + np.exp(-h)))
+    slopes = [(y(x + 1e-6, h) - y(x - 1e-6, h)) / 2e-6, (y(x, h + 1e-6) - y(x, h - 1e-6)) / 2e-6]
+    np.testing.assert_allclose([dx, dh], [dy * slope for slope in slopes], rtol=1e-6, atol=1e-8)
+    rows = rng.normal(size=(10, 2, 3))  # gradients of ten targets; the mean of all is that of one process
+    for most in (0.1, 100.0):
+        g = exercises.joined_and_clipped(rows[:3].mean(0), rows[3:].mean(0), 3, 7, most)
+        whole = rows.mean(axis=0)
+        norm = np.linalg.norm(whole)
+        np.testing.assert_allclose(g, whole if norm <= most else whole * most / norm)
+
+
+# Right answers, written otherwise ---------------------------------------------------------------------------
+
+
+def merge_by_logs(m_1, z_1, u_1, m_2, z_2, u_2):
+    with np.errstate(divide="ignore"):
+        whole = np.logaddexp(m_1 + np.log(z_1), m_2 + np.log(z_2))
+    m = np.where(m_1 > m_2, m_1, m_2)
+    u = np.einsum("bt,bte->bte", np.exp(m_1 - m), u_1) + np.einsum("bt,bte->bte", np.exp(m_2 - m), u_2)
+    return m, np.exp(whole - m), u
+
+
+def merge_by_loops(m_1, z_1, u_1, m_2, z_2, u_2):
+    m, z, u = m_1.copy(), z_1.copy(), u_1.copy()
+    for at in np.ndindex(m.shape):
+        m[at] = max(m_1[at], m_2[at])
+        z[at] = z_1[at] * np.exp(m_1[at] - m[at]) + z_2[at] * np.exp(m_2[at] - m[at])
+        u[at] = u_1[at] * np.exp(m_1[at] - m[at]) + u_2[at] * np.exp(m_2[at] - m[at])
+    return m, z, u
+
+
+def tile_by_loops(dy, dl, q, k, v, y, l):
+    dq, dk, dv, root = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v), np.sqrt(q.shape[-1])
+    for n, i, j in np.ndindex(*q.shape[:2], k.shape[1]):
+        a = np.exp(q[n, i] @ k[n, j] / root - l[n, i])
+        ds = a * (dy[n, i] @ (v[n, j] - y[n, i]) + dl[n, i])
+        dq[n, i] += ds * k[n, j] / root
+        dk[n, j] += ds * q[n, i] / root
+        dv[n, j] += a * dy[n, i]
+    return dq, dk, dv
+
+
+def tile_by_einsum(dy, dl, q, k, v, y, l):
+    q = q / np.sqrt(q.shape[-1])
+    a = np.exp(np.einsum("btk,bsk->bts", q, k) - l[:, :, None])
+    through_y = a * (np.einsum("bte,bse->bts", dy, v) - np.einsum("bte,bte->bt", dy, y)[:, :, None])
+    ds = through_y + a * dl[:, :, None]
+    return (ds @ k) / np.sqrt(q.shape[-1]), ds.swapaxes(1, 2) @ q, np.einsum("bts,bte->bse", a, dy)
+
+
+def gate_out_of_place(dy, x, g):
+    return dy * (1 + g), np.multiply(dy * x, g - g**2)
+
+
+def gate_in_copies(dy, x, g):
+    dx, slope = np.array(dy), np.array(g)
+    dx *= 1 + slope
+    slope *= 1 - slope
+    slope *= dy
+    slope *= x
+    return dx, slope
+
+
+def clip_by_weights(g_1, g_2, m_1, m_2, most):
+    share = m_1 / (m_1 + m_2)
+    g = share * g_1 + (1 - share) * g_2
+    return g / max(1, np.linalg.norm(g) / most)
+
+
+def clip_with_an_if(g_1, g_2, m_1, m_2, most):
+    g = np.average([g_1, g_2], axis=0, weights=[m_1, m_2])
+    square = np.vdot(g, g)
+    return g if square <= most**2 else g * most / square**0.5
+
+
+RIGHT = {
+    "merge_parts": [merge_by_logs, merge_by_loops],
+    "tile_gradients": [tile_by_loops, tile_by_einsum],
+    "two_level_memory": [
+        lambda N, rho: 3 * cbrt(N * rho),
+        lambda N, rho: exercises.memory_at_the_best(N, rho),
+    ],
+    "gate_backward": [gate_out_of_place, gate_in_copies],
+    "joined_and_clipped": [clip_by_weights, clip_with_an_if],
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_other_right_answers_are_accepted(name):
+    check_answers(name, RIGHT[name])
+
+
+# Wrong answers, as learners write them ----------------------------------------------------------------------
+
+
+def merge_as_in_a_stream(m_1, z_1, u_1, m_2, z_2, u_2):
+    m = np.maximum(m_1, m_2)
+    fade = np.exp(m_1 - m)
+    return m, fade * z_1 + z_2, fade[..., None] * u_1 + u_2
+
+
+def merge_without_a_maximum(m_1, z_1, u_1, m_2, z_2, u_2):
+    m, first, second = np.maximum(m_1, m_2), np.exp(m_1), np.exp(m_2)
+    return (
+        m,
+        (first * z_1 + second * z_2) / np.exp(m),
+        ((first[..., None] * u_1 + second[..., None] * u_2) / np.exp(m)[..., None]),
+    )
+
+
+def merge_averages(m_1, z_1, u_1, m_2, z_2, u_2):
+    m, z, u = exercises.merge_parts(m_1, z_1, u_1, m_2, z_2, u_2)
+    return m, z, u / z[..., None]
+
+
+def tile_without_log_sum(dy, dl, q, k, v, y, l):
+    return exercises.tile_gradients(dy, 0 * dl, q, k, v, y, l)
+
+
+def tile_with_the_wrong_sign(dy, dl, q, k, v, y, l):
+    return exercises.tile_gradients(dy, -dl, q, k, v, y, l)
+
+
+def tile_without_the_average(dy, dl, q, k, v, y, l):
+    return exercises.tile_gradients(dy, dl, q, k, v, 0 * y, l)
+
+
+def gate_as_given(dy, x, g):
+    dx = dy
+    dx += dy * g
+    slope = g
+    slope *= 1 - g
+    return dx, dy * x * slope
+
+
+def gate_with_copied_arguments(dy, x, g):
+    return gate_as_given(dy.copy(), x, g.copy())
+
+
+def gate_without_the_connection(dy, x, g):
+    return dy * g, dy * x * g * (1 - g)
+
+
+def clip_each(g_1, g_2, m_1, m_2, most):
+    g_1, g_2 = (g * min(1, most / np.linalg.norm(g)) for g in (g_1, g_2))
+    return (m_1 * g_1 + m_2 * g_2) / (m_1 + m_2)
+
+
+def clip_the_mean(g_1, g_2, m_1, m_2, most):
+    return clip_by_weights(g_1, g_2, 1, 1, most)
+
+
+def always_of_the_same_length(g_1, g_2, m_1, m_2, most):
+    g = clip_by_weights(g_1, g_2, m_1, m_2, np.inf)
+    return g * most / np.linalg.norm(g)
+
+
+WRONG = [
+    ("merge_parts", merge_as_in_a_stream, "as in a stream"),
+    ("merge_parts", merge_without_a_maximum, "exp overflows"),
+    ("merge_parts", merge_averages, "divided by z already"),
+    ("tile_gradients", tile_without_log_sum, "gradient of ℓ is not used"),
+    ("tile_gradients", tile_with_the_wrong_sign, "should be added"),
+    ("tile_gradients", tile_without_the_average, "D is missing"),
+    ("two_level_memory", lambda N, rho: 2 * sqrt(rho * N), "one level"),
+    ("two_level_memory", lambda N, rho: rho * N, "without any recomputation"),
+    ("two_level_memory", lambda N, rho: 3 * N ** Rational(1, 3), "ρ is missing"),
+    ("gate_backward", gate_as_given, "changes its argument"),
+    ("gate_backward", gate_with_copied_arguments, r"\(1 \+ g\) times too large"),
+    ("gate_backward", gate_without_the_connection, "residual path is missing"),
+    ("joined_and_clipped", clip_each, "has clipped its own"),
+    ("joined_and_clipped", clip_the_mean, "plain mean"),
+    ("joined_and_clipped", always_of_the_same_length, "stretched as well"),
+]
+
+
+@pytest.mark.parametrize("name, answer, words", WRONG)
+def test_a_wrong_answer_gets_its_own_words(name, answer, words):
+    check_answers(name, [answer], (words, ""))
+
+
+def test_the_numbers_of_the_examples():
+    assert judge.two_level_memory(exercises.memory_at_the_best).status == "right"
+    assert [round(float(f(4096, 8))) for f in (exercises.two_level_memory, lambda N, r: 2 * sqrt(N * r))] == [
+        96,
+        362,
+    ]
+
+
+# What the chapter counts, and what it reads -----------------------------------------------------------------
+
+
+def test_the_products_of_attention_are_counted():
+    plain = counting.count(attention, attention_backward, T=6, S=4, K=3)
+    tiles = counting.count(flash_attention, flash_attention_backward, T=6, S=4, K=3, block=2)
+    assert (plain["forward"], plain["backward"]) == (2 * 72, 4 * 72)
+    assert (tiles["forward"], tiles["backward"], tiles["keys loaded"]) == (2 * 72, 5 * 72, 3 * 12)
+
+
+def test_statements_are_counted_without_docstrings():
+    assert counting.statements(trials) > counting.statements(figures) / 20
+    assert counting.is_text(ast.parse("'text'").body[0])
+
+
+def test_the_sentences_are_sorted_by_length():
+    batch = trials.sentences(np.random.default_rng(0), 20)
+    lengths = (batch["target_out"] != trials.PAD).sum(axis=1)
+    assert (np.diff(lengths) >= 0).all() and lengths.min() >= 2 and lengths.max() <= 24
+    assert np.array_equal(batch["tokens"] == trials.PAD, batch["target_out"] == trials.PAD)
+    same = batch["tokens"][:, 1:] == batch["target_out"][:, :-1]
+    assert same[batch["tokens"][:, 1:] != trials.PAD].all()
+
+
+def test_the_prices_of_calls_that_have_them_are_found():
+    """Rows made from three prices give these prices back."""
+    rng = np.random.default_rng(0)
+    rows = [dict(zip(records.COSTS, rng.integers(1, 10**5, 3).tolist())) for _ in range(9)]
+    prices = np.array([1e-6, 1e-10, 1e-11])
+    rows = [row | {"seconds": float(prices @ list(row.values()))} for row in rows]
+    np.testing.assert_allclose(records.prices(rows), prices, rtol=1e-6)
+
+
+def test_the_record_is_whole():
+    record = json.loads((RESULTS / "ideas.json").read_text(encoding="utf-8"))
+    assert [row["idea"] for row in record["ideas"]["stair"][2:]] == list(record["ideas"]["alone"])
+    assert len(record["ideas"]["alone"]) == 6
+    rates = records.rates(record["calls"])
+    assert all(rate > 0 for rate in rates.values())
+    assert set(records.points(record)) >= {"element-wise", "product", "attention, tiles"}
+    figures.waterfall(record["ideas"]["stair"], record["ideas"]["alone"])
+    figures.roofline(records.points(record), rates)
+
+
+def test_the_ideas_compute_the_same():
+    ideas = pytest.importorskip("benchmarks.ideas")
+    size = ideas.SIZE._replace(D=16, N=1, H=2, T=40, B=2, V=11, F=32)
+    found = ideas.steps(size)
+    assert len(found) == 1 + 7 + 5
+    ideas.check(found)
+    ideas.check(found)  # again, in memory that has been used
