@@ -124,7 +124,7 @@ def write(record):
 def main():
     parser = argparse.ArgumentParser("benchmarks.translate", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--seeds", type=int, default=5, help="trainings of each kind")
+    parser.add_argument("--seeds", type=int, default=3, help="trainings of each kind")
     options = parser.parse_args()
     record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     if "start" not in record:
