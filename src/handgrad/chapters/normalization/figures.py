@@ -38,7 +38,7 @@ def three_paths():
 
 
 def integers():
-    """The three paths for the token (1, 7, 9, 15) with γ = 1 and ε = 0, when (500, 0, 0, 0) arrives at x̂."""
+    """The three paths for the token (1, 7, 9, 15) with ε = 0, when (500, 0, 0, 0) arrives at x̂."""
     nodes = {"$x$": (0, 0), "mean": (0.95, 1), "variance": (0.95, -1), "÷": (1.75, 0), "$L$": (2.9, 0)}
     edges = [
         ("$x$", "÷", r"$x$ = (1, 7, 9, 15)", "", "(100, 0, 0, 0)"),

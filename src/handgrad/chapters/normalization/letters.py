@@ -11,7 +11,7 @@ from torch.nn import functional
 
 
 def next_letters():
-    """The poem that ships with Python: the two letters before each letter (n, 2), and the letter (n,)."""
+    """The poem that ships with Python: the two letters before each letter (m, 2), and the letter (m,)."""
     with contextlib.redirect_stdout(io.StringIO()):  # importing it prints it
         import this
     text = codecs.decode(this.s, "rot13").lower()
@@ -41,7 +41,7 @@ def scale_and_shift(x, gamma, beta):
 
 
 def scale_and_shift_backward(dy, cache):
-    """dy (n, D) -> dx (n, D), dgamma (D,), dbeta (D,)."""
+    """dy (m, D) -> dx (m, D), dgamma (D,), dbeta (D,)."""
     x, gamma = cache
     return gamma * dy, (dy * x).sum(axis=0), dy.sum(axis=0)
 
