@@ -317,3 +317,17 @@ def test_the_ideas_compute_the_same():
     assert len(found) == 1 + 7 + 5
     ideas.check(found)
     ideas.check(found)  # again, in memory that has been used
+
+
+def test_what_attention_moves_is_counted_in_full():
+    """By hand, in arrays of T × S float32: 25 are read or written in the plain way, 30 and masks in tiles."""
+    ideas = pytest.importorskip("benchmarks.ideas")
+    arrays = np.random.default_rng(0).standard_normal((4, 512, 2), dtype=np.float32)
+    table = 4 * 512 * 512
+    assert 25 < ideas.counted("plain", *arrays)["bytes"] / table < 25.5
+    assert 30.25 < ideas.counted("tiles", *arrays)["bytes"] / table < 32
+    record = json.loads((RESULTS / "ideas.json").read_text(encoding="utf-8"))
+    for row in record["tiles"][:4]:
+        arrays = np.zeros((4, row["T"], 64), np.float32)
+        found = ideas.counted(row["way"], *arrays)
+        assert found == {name: row[name] for name in found}
