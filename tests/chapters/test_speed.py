@@ -270,10 +270,12 @@ def test_the_numbers_of_the_examples():
 
 
 def test_the_products_of_attention_are_counted():
-    plain = counting.count(attention, attention_backward, T=6, S=4, K=3)
-    tiles = counting.count(flash_attention, flash_attention_backward, T=6, S=4, K=3, block=2)
-    assert (plain["forward"], plain["backward"]) == (2 * 72, 4 * 72)
-    assert (tiles["forward"], tiles["backward"], tiles["keys loaded"]) == (2 * 72, 5 * 72, 3 * 12)
+    sizes = dict(T=6, S=4, K=3, E=5)
+    plain = counting.count(attention, attention_backward, **sizes)
+    tiles = counting.count(flash_attention, flash_attention_backward, **sizes, block=2)
+    assert (plain["forward"], plain["backward"]) == (24 * (3 + 5), 24 * (2 * 3 + 2 * 5))
+    assert (tiles["forward"], tiles["backward"]) == (24 * (3 + 5), 24 * (3 * 3 + 2 * 5))
+    assert tiles["loaded"] == 3 * 4 * (3 + 5)
 
 
 def test_statements_are_counted_without_docstrings():
