@@ -244,10 +244,11 @@ class Counted(np.ndarray):
     calls = moved = operations = 0
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        given = [np.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs]  # a scalar stays weak
         arrays = [np.asarray(x) for x in inputs]
         out = () if out is None else out
         result = getattr(ufunc, method)(
-            *arrays, **options, **({"out": tuple(map(np.asarray, out))} if out else {})
+            *given, **options, **({"out": tuple(map(np.asarray, out))} if out else {})
         )
         result = np.asarray(result)
         Counted.calls += 1
@@ -256,6 +257,18 @@ class Counted(np.ndarray):
         inner = 2 * arrays[0].shape[-1] * result.size if product else max(x.size for x in [*arrays, result])
         Counted.operations += inner
         return result.view(Counted)
+
+    def __array_function__(self, function, types, inputs, options):
+        """np.where and np.concat are no ufuncs: without this they would go uncounted, and drop the type."""
+        result = super().__array_function__(function, types, inputs, options)
+        if function in (np.where, np.concat):
+            result = np.asarray(result)
+            read = [np.asarray(x) for x in (inputs if function is np.where else inputs[0])]
+            Counted.calls += 1
+            Counted.moved += sum(x.nbytes for x in read) + result.nbytes
+            Counted.operations += result.size
+            return result.view(Counted)
+        return result
 
 
 WAYS = {
@@ -269,6 +282,13 @@ def through(way, q, k, v, dy, **options):
     return backward(dy, forward(q, k, v, **options)[1])
 
 
+def counted(way, *arrays):
+    """Calls, bytes and operations of one way through attention, forward and back."""
+    Counted.calls = Counted.moved = Counted.operations = 0
+    through(way, *(x.view(Counted) for x in arrays))
+    return {"calls": Counted.calls, "bytes": Counted.moved, "operations": Counted.operations}
+
+
 def tiles(rounds, lengths=(256, 1024, 2048, 4096), K=64):
     """The record of attention."""
     rows = []
@@ -276,10 +296,7 @@ def tiles(rounds, lengths=(256, 1024, 2048, 4096), K=64):
         q, k, v, dy = np.random.default_rng(0).standard_normal((4, T, K), dtype=np.float32)
         taken = in_turn({way: partial(through, way, q, k, v, dy) for way in WAYS}, max(3, rounds // 4))
         for way, times in taken.items():
-            Counted.calls = Counted.moved = Counted.operations = 0
-            through(way, *(x.view(Counted) for x in (q, k, v, dy)))
-            counted = {"calls": Counted.calls, "bytes": Counted.moved, "operations": Counted.operations}
-            rows.append({"way": way, "T": T, **counted, "seconds": min(times)})
+            rows.append({"way": way, "T": T, **counted(way, q, k, v, dy), "seconds": min(times)})
     return rows
 
 

@@ -270,10 +270,12 @@ def test_the_numbers_of_the_examples():
 
 
 def test_the_products_of_attention_are_counted():
-    plain = counting.count(attention, attention_backward, T=6, S=4, K=3)
-    tiles = counting.count(flash_attention, flash_attention_backward, T=6, S=4, K=3, block=2)
-    assert (plain["forward"], plain["backward"]) == (2 * 72, 4 * 72)
-    assert (tiles["forward"], tiles["backward"], tiles["keys loaded"]) == (2 * 72, 5 * 72, 3 * 12)
+    sizes = dict(T=6, S=4, K=3, E=5)
+    plain = counting.count(attention, attention_backward, **sizes)
+    tiles = counting.count(flash_attention, flash_attention_backward, **sizes, block=2)
+    assert (plain["forward"], plain["backward"]) == (24 * (3 + 5), 24 * (2 * 3 + 2 * 5))
+    assert (tiles["forward"], tiles["backward"]) == (24 * (3 + 5), 24 * (3 * 3 + 2 * 5))
+    assert tiles["loaded"] == 3 * 4 * (3 + 5)
 
 
 def test_statements_are_counted_without_docstrings():
@@ -341,3 +343,17 @@ def test_an_answer_that_raises_is_told_so_and_nothing_else():
     for answer in (one_number_for_all, asks_an_array):
         verdict = judge.merge_parts(answer)
         assert verdict.status == "wrong" and "It raises ValueError" in verdict.diagnosis
+
+
+def test_what_attention_moves_is_counted_in_full():
+    """By hand, in arrays of T × S float32: 25 are read or written in the plain way, 30 and masks in tiles."""
+    ideas = pytest.importorskip("benchmarks.ideas")
+    arrays = np.random.default_rng(0).standard_normal((4, 512, 2), dtype=np.float32)
+    table = 4 * 512 * 512
+    assert 25 < ideas.counted("plain", *arrays)["bytes"] / table < 25.5
+    assert 30.25 < ideas.counted("tiles", *arrays)["bytes"] / table < 32
+    record = json.loads((RESULTS / "ideas.json").read_text(encoding="utf-8"))
+    for row in record["tiles"][:4]:
+        arrays = np.zeros((4, row["T"], 64), np.float32)
+        found = ideas.counted(row["way"], *arrays)
+        assert found == {name: row[name] for name in found}

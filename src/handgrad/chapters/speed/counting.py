@@ -29,7 +29,7 @@ def by_stage(functions):
 
 
 class Counted(np.ndarray):
-    """Notes the multiply-adds of products, but for outer ones: nothing is summed there."""
+    """Notes the multiply-adds of products and the numbers of their second factor, but for outer products."""
 
     multiply_adds = loaded = 0
 
@@ -37,27 +37,19 @@ class Counted(np.ndarray):
         arrays = [np.asarray(x) for x in inputs]
         if ufunc is np.matmul and arrays[0].shape[-1] > 1:
             Counted.multiply_adds += arrays[0].size * arrays[1].shape[-1]
+            Counted.loaded += arrays[1].size
         return np.asarray(getattr(ufunc, method)(*arrays, **options)).view(Counted)
 
 
-class Keys(Counted):
-    """Notes how many numbers are cut out of it as well."""
-
-    def __getitem__(self, place):
-        part = np.asarray(self)[place]
-        Counted.loaded += part.size
-        return part.view(Counted)
-
-
-def count(forward, backward, T=64, S=48, K=8, **options):
-    """Of one head: multiply-adds forward and backward, and the numbers of keys that the forward loads."""
-    q, dy = np.ones((2, T, K)).view(Counted)
-    k, v = np.ones((S, K)).view(Keys), np.ones((S, K)).view(Counted)
+def count(forward, backward, T=64, S=48, K=8, E=5, **options):
+    """Of one head: multiply-adds forward and backward, and the numbers of keys and values loaded forward."""
+    shapes = (T, K), (S, K), (S, E), (T, E)
+    q, k, v, dy = (np.ones(shape).view(Counted) for shape in shapes)
     Counted.multiply_adds = Counted.loaded = 0
     _, cache = forward(q, k, v, **options)
     there, loaded = Counted.multiply_adds, Counted.loaded
     backward(dy, cache)
-    return {"forward": there, "backward": Counted.multiply_adds - there, "keys loaded": loaded}
+    return {"forward": there, "backward": Counted.multiply_adds - there, "loaded": loaded}
 
 
 def held(forward, backward, T, K=64):

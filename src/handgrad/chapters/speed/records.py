@@ -88,3 +88,22 @@ def move_lines(record):
         rate = row["bytes"] / row["seconds"] / 1e9
         text = f"T = {row['T']:4} {row['way']:6} {row['calls']:6} calls {row['bytes'] / 1e6:6.0f} MB"
         yield f"{text} {rate:5.1f} GB/s {row['seconds']:6.3f} s"
+
+
+def price_lines(record, each, T):
+    """What attention would take at T by three prices, as those of `prices`, a line for each way."""
+    for row in record["tiles"]:
+        if row["T"] == T:
+            priced = np.dot([row[cost] for cost in COSTS], each)
+            yield f"T = {T:4} {row['way']:6} at the three prices {priced:.3f} s"
+
+
+def growth_lines(record):
+    """The sizes of the models of `make bench`, and how eager and the two workers grow with T."""
+    for size, part in record["sizes"].items():
+        yield f"{size}: " + ", ".join(f"{letter} = {n}" for letter, n in part["size"].items())
+    growth = record["growth"]["T"]
+    for variant in ("NumPy, fused, 2 workers", "PyTorch, eager"):
+        times = growth["times"][variant]
+        power = np.polyfit(np.log(growth["values"]), np.log(times), 1)[0]
+        yield f"{variant}: {', '.join(f'{1e3 * t:.0f}' for t in times)} ms, T to the power {power:.2f}"
