@@ -149,25 +149,24 @@ REPAIRED_BACKWARD = Exercise(
     special={"features far from zero": {"x": X.then(lambda x: x + 40)}},
     shipped=shipped_backward,
     stories="""
-    - The parameters are right now. In dx the part along x̂ is still removed whole. With ε the layer does feel
-      a little of the length of a token, and that part must stay.
+    - In dx the part along x̂ is still removed whole. With ε the layer does feel a little of the length of a
+      token, and that part must stay.
           - x_hat * along → - x_hat * along / (x_hat**2).mean(axis=-1, keepdims=True)
-    - dx is right now. In dγ and dβ the sequences are still averaged; all tokens of all sequences share γ and
-      β, so all shares are added.
+    - In dγ and dβ the sequences are still averaged; all tokens of all sequences share γ and β, so all shares
+      are added.
           .sum(axis=(0, 1)) → .sum(axis=1).mean(axis=0)
-    - dx is right now. dγ and dβ are averaged over everything; they are sums. The 1/m of a mean loss has
-      arrived in dy already.
+    - dγ and dβ are averaged over everything; they are sums. The 1/m of a mean loss has arrived in dy already.
           .sum(axis=(0, 1)) → .mean(axis=(0, 1))
     - The part of dx along x̂ is not removed at all now. Of that part mean(dx̂ ∘ x̂) must go, divided by nothing.
           - x_hat * along →
-    - dx is right now. In dγ and dβ the sequences are added, but the positions averaged; all tokens of all
-      sequences share γ and β, so all shares are added.
+    - In dγ and dβ the sequences are added, but the positions averaged; all tokens of all sequences share γ
+      and β, so all shares are added.
           .sum(axis=(0, 1)) → .sum(axis=0).mean(axis=0)
     - Both bugs are still there: one in the part of dx along x̂, one in the sums over the sequences.
           - x_hat * along → - x_hat * along / (x_hat**2).mean(axis=-1, keepdims=True)
           .sum(axis=(0, 1)) → .sum(axis=1).mean(axis=0)
-    - dx is right now. dγ and dβ still have an axis for the positions. All tokens of all sequences share γ and
-      β, so both axes are summed away.
+    - dγ and dβ still have an axis for the positions. All tokens of all sequences share γ and β, so both axes
+      are summed away.
           .sum(axis=(0, 1)) → .mean(axis=0)
     - dβ is repaired and dγ is not: it still averages over the sequences.
           (dy * x_hat).sum(axis=(0, 1)) → (dy * x_hat).sum(axis=1).mean(axis=0)
