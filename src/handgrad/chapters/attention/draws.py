@@ -35,7 +35,7 @@ def jacobian_norms(K, scale, S=64, n=1000):
 
 
 def query_gradients(K, S=64, E=8, draws=8, n=250):
-    """Lengths ‖dq‖ (draws * n,) for raw scores: normal queries and keys of width K, values and dy of width E."""
+    """Lengths ‖dq‖ (draws * n,) for raw scores: all four arrays normal."""
     rng, lengths = np.random.default_rng(K), []
     for _ in range(draws):
         q, k, v, dy = (rng.standard_normal(shape) for shape in ((n, K), (S, K), (S, E), (n, E)))
