@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...ops.attention import attention, attention_backward
 from ...ops.softmax import softmax
 
 
@@ -9,21 +10,6 @@ def normalised(x):
     """x (..., D) -> the same with mean 0 and variance 1 along the last axis: LayerNorm, γ = 1, β = ε = 0."""
     centred = x - x.mean(axis=-1, keepdims=True)
     return centred / centred.std(axis=-1, keepdims=True)
-
-
-def drawn_scores(mean=0.0, tied=False, layer_norm=False, D=128, K=16, n=4000):
-    """n scores q · k (n,) of two random tokens, each with its own draw of W_Q and W_K (D, K).
-
-    mean: of the entries of the matrices. tied: W_Q = W_K, and the token looks at itself.
-    """
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((2, n, 1, D))  # the tokens that ask and are asked
-    x = normalised(x) if layer_norm else x
-    W = mean + rng.standard_normal((2, n, D, K)) / np.sqrt(D)
-    if tied:
-        x, W = x[[0, 0]], W[[0, 0]]
-    q, k = x @ W  # (n, 1, K) each
-    return (q * k).sum(axis=(1, 2))
 
 
 def drawn_differences(cosine, D=64, K=16, n=4000):
@@ -46,6 +32,16 @@ def jacobian_norms(K, scale, S=64, n=1000):
     a = softmax(scale * length * rng.standard_normal((n, S)))[0]
     jacobians = a[:, :, None] * (np.eye(S) - a[:, None, :])  # (n, S, S)
     return np.linalg.norm(jacobians, axis=(1, 2))
+
+
+def query_gradients(K, S=64, E=8, draws=8, n=250):
+    """Lengths ‖dq‖ (draws * n,) for raw scores: all four arrays normal."""
+    rng, lengths = np.random.default_rng(K), []
+    for _ in range(draws):
+        q, k, v, dy = (rng.standard_normal(shape) for shape in ((n, K), (S, K), (S, E), (n, E)))
+        _, cache = attention(q, k, v, scale=1.0)
+        lengths.append(np.linalg.norm(attention_backward(dy, cache)[0], axis=1))
+    return np.concatenate(lengths)
 
 
 def relative_errors(wrong, right):

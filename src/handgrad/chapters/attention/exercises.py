@@ -38,7 +38,7 @@ SOFTMAX_DS = Exercise(
     - The second term is missing: this treats every weight as if it had only its own score. The scores share
       one denominator; take ⟨a, da⟩ away from da before multiplying by a.
           - (a * da).sum(axis=-1, keepdims=True) →
-    - Only the diagonal of the Jacobian is used, a_i (1 - a_i). Each score moves all the weights of its row.
+    - Only the diagonal of the Jacobian is used, a_j (1 - a_j). Each score moves all the weights of its row.
           - (a * da).sum(axis=-1, keepdims=True) → - a * da
     - The sum is not weighted: it is Σ a_j da_j, not Σ da_j.
           (a * da).sum → da.sum
@@ -53,8 +53,8 @@ SOFTMAX_DS = Exercise(
           return a * ( → return (
     """,
     hints="""
-    - One row first: ds_i = Σ_j da_j ∂a_j/∂s_i, with ∂a_j/∂s_i = a_j (δ - a_i).
-    - The sum has two parts: a_i da_i, and -a_i Σ_j a_j da_j. Take a_i out of both.
+    - One row first: ds_j = Σ_r da_r ∂a_r/∂s_j, with ∂a_r/∂s_j = a_r (δ - a_j).
+    - The sum has two parts: a_j da_j, and -a_j Σ_r a_r da_r. Take a_j out of both.
     - For all rows at once, sum over the last axis with `keepdims=True`, so that each row keeps its own
       number.
     """,
@@ -94,7 +94,7 @@ SCORE_VARIANCE = Derivation(
           sigma_k**2 * mu_q**2) → sigma_k**2 * mu_q**2) + K**2 * mu_q**2 * mu_k**2
     - Divided by K. That would be the variance of the mean of the products; q · k is their sum.
           K * ( → 1 / K * (
-    - The variances are added. That is the rule for a sum of two variables; q_i k_i is a product.
+    - The variances are added. That is the rule for a sum of two variables; q_c k_c is a product.
           sigma_q**2 * sigma_k**2 + sigma_q**2 * mu_k**2 + sigma_k**2 * mu_q**2 → sigma_q**2 + sigma_k**2
     - Each mean stands beside the wrong variance: a spread in q is magnified by the mean of k, and the other
       way round.
@@ -104,9 +104,9 @@ SCORE_VARIANCE = Derivation(
           sigma_q**2 * sigma_k**2 + sigma_q**2 * mu_k**2 + sigma_k**2 * mu_q**2 → sigma_q * sigma_k
     """,
     hints="""
-    - First one product z = q_i k_i. Its variance is E[z²] - E[z]². For independent q_i and k_i the
+    - First one product z = q_c k_c. Its variance is E[z²] - E[z]². For independent q_c and k_c the
       expectation of a product is the product of the expectations.
-    - E[q_i²] = σ_q² + μ_q², and likewise for k. So E[z²] = (σ_q² + μ_q²)(σ_k² + μ_k²), and E[z]² = μ_q²
+    - E[q_c²] = σ_q² + μ_q², and likewise for k. So E[z²] = (σ_q² + μ_q²)(σ_k² + μ_k²), and E[z]² = μ_q²
       μ_k².
     - The K products are independent of each other, so their variances add up.
     """,
