@@ -327,10 +327,11 @@ REPAIRED_STEP = Exercise(
           counted.sum() → len(targets)
           m_hat = m / (1 - 0.9**step) → m = m / (1 - 0.9**step); m_hat = m
           v_hat = v / (1 - 0.98**step) → v = v / (1 - 0.98**step); v_hat = v
-    - One fault is left: the mean divides by all places, and padding is no target. With Adam that hardly shows in the loss.
+    - One fault is left: the mean divides by all places, and padding is no target. With Adam
+      that hardly shows in the loss.
           counted.sum() → len(targets)
-    - One fault is left: what is handed on as m and v has been corrected already,
-      and the next step would correct it once more.
+    - One fault is left: what is handed on as m and v has been corrected already, and the next step would
+      correct it once more.
           m_hat = m / (1 - 0.9**step) → m = m / (1 - 0.9**step); m_hat = m
           v_hat = v / (1 - 0.98**step) → v = v / (1 - 0.98**step); v_hat = v
     - m is handed on right, and v still corrected.
