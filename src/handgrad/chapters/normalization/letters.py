@@ -6,8 +6,6 @@ import io
 
 import numpy as np
 import optree
-import torch
-from torch.nn import functional
 
 
 def next_letters():
@@ -48,6 +46,9 @@ def scale_and_shift_backward(dy, cache):
 
 def twin_train(before, target, seed, steps=300, rate=0.3):
     """The losses (steps,) of the same training with LayerNorm, its gradients made by PyTorch."""
+    import torch
+    from torch.nn import functional
+
     params = optree.tree_map(lambda p: torch.tensor(p, requires_grad=True), init(seed))
     before, target = torch.tensor(before), torch.tensor(target)
     optimizer, losses = torch.optim.SGD(optree.tree_leaves(params), lr=rate), []
