@@ -43,6 +43,7 @@ function whenReady() {
   const mathematics = window.MathJax?.startup?.promise ?? Promise.resolve();
   mathematics.then(fit);
   window.addEventListener("resize", fit);
+  document.addEventListener("click", () => requestAnimationFrame(fit)); // it may have opened a box
 }
 
 printInLight();

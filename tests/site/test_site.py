@@ -253,7 +253,7 @@ def check_every_equation_of_a_chapter_shows_its_evidence(look):
     """A mark beside each number, in words too, leads to a cell; the number begins with the chapter's."""
     chapter = re.fullmatch(r"notebooks/(\d\d)_\w+\.html", look.path)
     for place, number in enumerate(look.page.locator(".eqno").all() if chapter else (), 1):
-        assert f"({int(chapter[1])}.{place})" in number.inner_text()
+        assert f"({int(chapter[1])}.{place})" in number.text_content()  # it may lie in a closed box
         mark = number.locator(".evidence")
         assert mark.count() == 1 and mark.get_attribute("aria-label") and mark.get_attribute("title")
         target = mark.get_attribute("href")
