@@ -10,6 +10,7 @@ import sympy
 from judging import check_answers
 from sympy import Rational, cbrt, sqrt
 
+from benchmarks import ideas
 from handgrad.chapters.speed import counting, exercises, figures, records, trials
 from handgrad.course import judge
 from handgrad.ops import attention, attention_backward, flash_attention, flash_attention_backward
@@ -313,7 +314,6 @@ def test_the_record_is_whole():
 
 
 def test_the_ideas_compute_the_same():
-    ideas = pytest.importorskip("benchmarks.ideas")
     size = ideas.SIZE._replace(D=16, N=1, H=2, T=40, B=2, V=11, F=32)
     found = ideas.steps(size)
     assert len(found) == 1 + 7 + 5
@@ -347,7 +347,6 @@ def test_an_answer_that_raises_is_told_so_and_nothing_else():
 
 def test_what_attention_moves_is_counted_in_full():
     """By hand, in arrays of T × S float32: 25 are read or written in the plain way, 30 and masks in tiles."""
-    ideas = pytest.importorskip("benchmarks.ideas")
     arrays = np.random.default_rng(0).standard_normal((4, 512, 2), dtype=np.float32)
     table = 4 * 512 * 512
     assert 25 < ideas.counted("plain", *arrays)["bytes"] / table < 25.5
