@@ -63,6 +63,10 @@ TOO_WIDE = """() => ({
     formulas: [...document.querySelectorAll('div.math:not(.output) > mjx-container')]
         .filter(e => e.scrollWidth > e.clientWidth + 1)
         .map(e => e.closest('.math')?.id || e.textContent.slice(0, 60)),
+    inline: [...document.querySelectorAll('article mjx-container:not([display])')]
+        .filter(e => e.getBoundingClientRect().right > innerWidth + 1
+            && !e.closest('.pst-scrollable-table-container, .output, .cell_output'))
+        .map(e => e.textContent.slice(0, 60)),
 })"""
 
 # Texts that a reader would see with LaTeX or a role left in them.
@@ -273,7 +277,7 @@ def check_no_serious_barrier(look):
 
 
 def check_a_phone_scrolls_in_one_direction(look):
-    assert look.too_wide == {"page": PHONE["width"], "things": [], "formulas": []}
+    assert look.too_wide == {"page": PHONE["width"], "things": [], "formulas": [], "inline": []}
 
 
 def check_paper_is_white(look):
