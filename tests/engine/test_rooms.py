@@ -15,7 +15,7 @@ STAIR = (
     {"blocks"},
     {"config"},
     {"model"},
-    {"optim", "data", "accounting", "twin"},
+    {"optim", "data", "manual", "accounting", "twin"},
     {"train", "decode"},
     {"fast"},
     {"course"},

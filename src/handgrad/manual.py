@@ -1,0 +1,65 @@
+"""The text of the Python manual that ships with Python, as integers: one for each character.
+
+`pydoc_data.topics` holds some eighty topics of the manual, about 460,000 characters; the exact text differs
+a little from one version of Python to the next. The vocabulary does not: the line break and the 95
+characters of ASCII that print, V = 96. Quotation marks, dashes and dots of other kinds are turned into
+these.
+"""
+
+from pydoc_data import topics
+
+import numpy as np
+
+from .algebra import check_integer
+from .data import integers
+
+CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
+V = len(CHARACTERS)
+_PLAIN = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "…": "..."})
+_PLACES = {character: place for place, character in enumerate(CHARACTERS)}
+
+
+def encode(text: str) -> np.ndarray:
+    """Turn a text into integers (L,), 0 … V − 1. A character that is not in the vocabulary becomes "?"."""
+    if not isinstance(text, str):
+        raise TypeError(f"text: expected a string, got {type(text).__name__}")
+    unknown = _PLACES["?"]
+    return np.array([_PLACES.get(character, unknown) for character in text.translate(_PLAIN)], dtype=int)
+
+
+def decode(tokens) -> str:
+    """Turn integers (L,) back into a text. Raises TypeError or ValueError unless they are 0 … V − 1."""
+    return "".join(CHARACTERS[token] for token in integers("tokens", tokens, V))
+
+
+def passages(least: int = 2000) -> list[str]:
+    """Cut the manual, its topics in the order of their names, into passages of at least `least` characters.
+
+    A passage ends where a paragraph does; the last of a topic may be shorter. Joined by blank lines they are
+    the whole text. Raises TypeError or ValueError unless `least` is an integer ≥ 1.
+    """
+    check_integer("least", least, least=1)
+    found = []
+    for name in sorted(topics.topics):
+        passage = []
+        for paragraph in topics.topics[name].split("\n\n"):
+            passage.append(paragraph)
+            if len("\n\n".join(passage)) >= least:
+                found.append("\n\n".join(passage))
+                passage = []
+        if passage:
+            found.append("\n\n".join(passage))
+    return found
+
+
+def split(every: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    """Return the manual as training and held-out tokens, (L_train,) and (L_held_out,).
+
+    Each `every`-th passage is held out. Raises TypeError or ValueError unless `every` is an integer from 2 to
+    the number of passages.
+    """
+    parts = passages()
+    check_integer("every", every, least=2, most=len(parts))
+    held_out = parts[every - 1 :: every]
+    del parts[every - 1 :: every]
+    return encode("\n\n".join(parts)), encode("\n\n".join(held_out))

@@ -1,0 +1,61 @@
+"""The manual's text: a fixed vocabulary, exact text back from tokens, whole passages held out."""
+
+from pydoc_data import topics
+
+import numpy as np
+import pytest
+
+from handgrad import manual
+
+
+def test_the_vocabulary_is_the_line_break_and_printable_ascii():
+    assert manual.V == len(set(manual.CHARACTERS)) == 96
+    assert all(character == "\n" or character.isprintable() for character in manual.CHARACTERS)
+
+
+def test_a_text_of_the_vocabulary_comes_back():
+    assert manual.decode(manual.encode(manual.CHARACTERS)) == manual.CHARACTERS
+    assert manual.encode(manual.CHARACTERS).tolist() == list(range(96))
+    assert manual.decode([]) == "" and len(manual.encode("")) == 0
+
+
+def test_other_characters_become_plain_ones():
+    assert manual.decode(manual.encode("“a” – b’s … ß")) == '"a" - b\'s ... ?'
+
+
+def test_the_passages_are_the_whole_manual():
+    whole = "\n\n".join(topics.topics[name] for name in sorted(topics.topics))
+    assert "\n\n".join(manual.passages()) == "\n\n".join(manual.passages(least=1)) == whole
+    assert sum(len(passage) < 2000 for passage in manual.passages()) <= len(topics.topics)
+
+
+def test_the_split_holds_out_whole_passages_and_loses_none():
+    train, held_out = (manual.decode(part) for part in manual.split(every=7))
+    passages = [manual.decode(manual.encode(passage)) for passage in manual.passages()]
+    assert all(passage in (train if place % 7 else held_out) for place, passage in enumerate(passages, 1))
+    assert len(train) + len(held_out) == sum(map(len, passages)) + 2 * (len(passages) - 2)
+
+
+def test_the_text_is_long_enough_for_the_book():
+    train, held_out = manual.split()
+    assert len(train) > 300_000 and 1 / 15 < len(held_out) / len(train) < 1 / 7
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: manual.encode(3), TypeError, "text: expected a string, got int"),
+        (lambda: manual.decode([96]), ValueError, "tokens: expected integers 0 … 95, got 96"),
+        (lambda: manual.decode([0.5]), TypeError, "tokens: expected integers"),
+        (lambda: manual.passages(0), ValueError, "least: expected"),
+        (lambda: manual.split(1), ValueError, "every: expected"),
+        (lambda: manual.split(2.5), TypeError, "every: expected"),
+    ],
+)
+def test_bad_input_names_the_argument(call, error, words):
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_tokens_are_integers():
+    assert manual.encode("a").dtype == np.dtype(int)
