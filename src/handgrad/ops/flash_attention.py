@@ -23,7 +23,7 @@ def flash_attention(q, k, v, mask=None, scale=None, causal=False, block=128):
     """q (..., T, K), k (..., S, K), v (..., S, E) -> y (..., T, E), cache: `attention`, without dropout.
 
     mask, scale: as there. causal: query t sees the keys 0..t only; unlike causal_mask(T) it takes no memory,
-    and may stand beside a mask. block: queries, and keys, of a tile. The cache: the inputs, y and ℓ (..., T).
+    and may stand beside a mask. block: queries b, and keys c, of a tile. The cache: inputs, y and ℓ (..., T).
     Raises TypeError or ValueError if shapes, mask or block do not fit.
     """
     check_shapes(q, k, v)
@@ -36,9 +36,9 @@ def flash_attention(q, k, v, mask=None, scale=None, causal=False, block=128):
     cache = dict(q=q, k=k, v=v, mask=mask, scale=scale, causal=causal, rows=rows, columns=columns)
     y, log_sum = [], []
     for i in rows:
-        top, total = xp.full_like(q[..., i, :1], -np.inf), xp.zeros_like(q[..., i, :1])  # (..., t, 1)
-        y_i = total @ xp.zeros_like(v[..., :1, :])  # (..., t, E)
-        for _, j, s in _tiles(i, cache):  # s (..., t, b)
+        top, total = xp.full_like(q[..., i, :1], -np.inf), xp.zeros_like(q[..., i, :1])  # (..., b, 1)
+        y_i = total @ xp.zeros_like(v[..., :1, :])  # (..., b, E)
+        for _, j, s in _tiles(i, cache):  # s (..., b, c)
             before, top = top, xp.maximum(top, xp.max(s, axis=-1, keepdims=True))
             shift = xp.where(xp.isfinite(top), top, 0)
             fade, e = xp.exp(before - shift), xp.exp(s - shift)
@@ -61,8 +61,8 @@ def flash_attention_backward(dy, cache):
     dk, dv = ([xp.zeros_like(x[..., j, :]) for j in columns] for x in (k, v))
     for n, i in enumerate(rows):
         for m, j, s in _tiles(i, cache):
-            a = xp.exp(s - cache["log_sum"][..., i, None])  # (..., t, b)
-            ds = a * (dy[..., i, :] @ v[..., j, :].mT - D[..., i, :])  # (..., t, b)
+            a = xp.exp(s - cache["log_sum"][..., i, None])  # (..., b, c)
+            ds = a * (dy[..., i, :] @ v[..., j, :].mT - D[..., i, :])  # (..., b, c)
             dq[n] = dq[n] + ds @ k[..., j, :]
             dk[m] = dk[m] + ds.mT @ q[..., i, :]
             dv[m] = dv[m] + a.mT @ dy[..., i, :]
@@ -78,4 +78,4 @@ def _tiles(i, cache):
         seen = like(np.tri(i.stop - i.start, j.stop - j.start, diagonal, dtype=bool), q_i)
         seen = seen if mask is None else seen & mask[..., i, j]
         if xp.any(seen):
-            yield m, j, xp.where(seen, cache["scale"] * (q_i @ k[..., j, :].mT), -np.inf)  # (..., t, b)
+            yield m, j, xp.where(seen, cache["scale"] * (q_i @ k[..., j, :].mT), -np.inf)  # (..., b, c)

@@ -79,7 +79,7 @@ def race_lines(record):
                 key: row[f"ratio{end}"] for key, end in zip(("median", "low", "high"), ("", "_low", "_high"))
             }
             held = "" if row["memory"] is None else f"{row['memory'] / 2**20:5.0f} MiB"
-            yield f"{size} {variant:24} {spread(ratio)}  {row['of_limit']:4.0%} of the limit {held}"
+            yield f"{size} {variant:24} {spread(ratio)}  {1 / row['of_limit']:.2f} × the limit {held}"
 
 
 def move_lines(record):
@@ -87,7 +87,7 @@ def move_lines(record):
     for row in record["tiles"]:
         rate = row["bytes"] / row["seconds"] / 1e9
         text = f"T = {row['T']:4} {row['way']:6} {row['calls']:6} calls {row['bytes'] / 1e6:6.0f} MB"
-        yield f"{text} {rate:5.1f} GB/s {row['seconds']:6.3f} s"
+        yield f"{text} {rate:5.1f} GB/s {1e3 * row['seconds']:6.1f} ms"
 
 
 def price_lines(record, each, T):
@@ -95,7 +95,7 @@ def price_lines(record, each, T):
     for row in record["tiles"]:
         if row["T"] == T:
             priced = np.dot([row[cost] for cost in COSTS], each)
-            yield f"T = {T:4} {row['way']:6} at the three prices {priced:.3f} s"
+            yield f"T = {T:4} {row['way']:6} at the three prices {1e3 * priced:.1f} ms"
 
 
 def growth_lines(record):
