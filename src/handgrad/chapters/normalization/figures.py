@@ -74,7 +74,7 @@ def layer():
     return backward_graph(nodes, edges, height=4.4)
 
 
-MIXED = ["1", "x̂", "u"]
+MIXED = ["𝟏", "x̂", "u"]
 MIXES = [(1, 0, 0), (2, 1, 0), (1, 1, 0), (1, 2, 0), (0, 1, 0), (0, 2, 1), (0, 1, 1), (0, 1, 2), (0, 0, 1)]
 MIXES += [(1, 0, 1), (1, 1, 1)]
 """How much of each direction an upstream gradient has, from frame to frame."""
@@ -115,7 +115,7 @@ def answer(axes, hat, arriving, returning):
     bars.bar(places - 0.2, basis @ arriving, 0.38, color=COLOUR["sky"], label="arrives")
     bars.bar(places + 0.2, basis @ returning, 0.38, color=COLOUR["vermilion"], label="comes back")
     bars.axhline(0, color=COLOUR["grey"], lw=0.8)
-    bars.set_xticks(places, MIXED)
+    bars.set_xticks(places, [r"$\mathbf{1}$", *MIXED[1:]])
     bars.set(ylim=(-0.2, 2.0), title="share along each direction")
     bars.legend(loc="upper left", ncols=2)
 
