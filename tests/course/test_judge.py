@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 from sympy import I, Matrix, Symbol, symbols
 
 from handgrad.course import judge
-from handgrad.course.judge.attempt import Failure, attempt
+from handgrad.course.judge.attempt import Failure, an_axis_is_missing, attempt
 from handgrad.course.judge.derivation import Derivation
 from handgrad.course.judge.draws import SIZES, cases, mask, normal, number, repeating, scales
 from handgrad.course.judge.function import Exercise
@@ -531,3 +531,13 @@ def test_the_equations_named_exist(path):
     chapter = ROOT / "notebooks" / path.name
     for label in set(re.findall(r"\{eq\}`(eq-[a-z0-9-]+)`", text)):
         assert f"({label})" in chapter.read_text(encoding="utf-8"), label
+
+
+@pytest.mark.parametrize(
+    "a, b, missing",
+    [((2, 3, 4), (2, 3), True), ((5,), (5, 3), True), ((5, 4), (3,), False), ((2, 4, 5), (4, 4), False)],
+)
+def test_keepdims_is_advised_only_where_an_axis_is_missing(a, b, missing):
+    with pytest.raises(ValueError) as error:
+        np.ones(a) + np.ones(b)
+    assert an_axis_is_missing(str(error.value)) is missing

@@ -14,7 +14,6 @@ YOUR_TURN = "The answer is still open. Write it in the cell above, run that cell
 # What a line often lacks when its shapes do not fit, and what an error message means.
 ADVICE = {
     r"\.T\b": "`.T` turns round all axes, the batch too; `.mT` transposes the last two.",
-    r"\b(sum|mean|max)\((?!.*keepdims)": "With `keepdims=True` its result can be broadcast again.",
     r"loop of ufunc|Cannot convert expression": "It takes no symbols: use `sqrt`, `exp`, `log` of SymPy.",
 }
 
@@ -76,9 +75,31 @@ def failure(error, function):
     if line:
         text = f"{text} (in `{own[-1].name}`: `{line}`)."
     where = line if isinstance(error, ValueError) else str(error)
-    return Failure(
-        " ".join([text, *(a for p, a in ADVICE.items() if re.search(p, where))]), type(error).__name__
+    advice = [a for p, a in ADVICE.items() if re.search(p, where)]
+    if re.search(r"\b(sum|mean|max)\((?!.*keepdims)", line) and an_axis_is_missing(str(error)):
+        advice.append("With `keepdims=True` its result can be broadcast again.")
+    return Failure(" ".join([text, *advice]), type(error).__name__)
+
+
+def an_axis_is_missing(message):
+    """Whether the two shapes in NumPy's message would fit if one had one more axis, of size 1."""
+    shapes = [tuple(map(int, re.findall(r"\d+", found))) for found in re.findall(r"\(([\d,]+)\)", message)]
+    if len(shapes) != 2:
+        return False
+    return any(
+        fit((*short[:place], 1, *short[place:]), other)
+        for short, other in (shapes, shapes[::-1])
+        for place in range(len(short) + 1)
     )
+
+
+def fit(*shapes):
+    """Whether arrays of these shapes can be broadcast together."""
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    return True
 
 
 def read(result, outputs):
