@@ -82,15 +82,13 @@ def failure(error, function):
 
 
 def an_axis_is_missing(message):
-    """Whether the two shapes in NumPy's message would fit if one had one more axis, of size 1."""
+    """Whether the two shapes in NumPy's message would fit if the shorter had one more axis, of size 1."""
     shapes = [tuple(map(int, re.findall(r"\d+", found))) for found in re.findall(r"\(([\d,]+)\)", message)]
     if len(shapes) != 2:
         return False
-    return any(
-        fit((*short[:place], 1, *short[place:]), other)
-        for short, other in (shapes, shapes[::-1])
-        for place in range(len(short) + 1)
-    )
+    short, long = sorted(shapes, key=len)
+    places = range(len(short) + 1 if len(short) < len(long) else 0)
+    return any(fit((*short[:place], 1, *short[place:]), long) for place in places)
 
 
 def fit(*shapes):
