@@ -32,9 +32,7 @@ def tables(forward, backward, steps, steps_back):
             high, wide = values.shape
             above = top + (rows - high) / 2
             for (i, k), value in np.ndenumerate(values):
-                ax.add_patch(
-                    Rectangle((left + k, above + i), 1, 1, fill=False, ec=COLOUR["grey"], lw=0.8)
-                )
+                ax.add_patch(Rectangle((left + k, above + i), 1, 1, fill=False, ec=COLOUR["grey"], lw=0.8))
                 look = dict(ha="center", va="center", fontsize=LABEL, color=COLOUR[colour])
                 ax.text(left + k + 0.5, above + i + 0.5, number(value), **look)
             ax.text(left + wide / 2, above - 0.2, name, ha="center", va="bottom", fontsize=LABEL)
