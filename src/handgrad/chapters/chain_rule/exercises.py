@@ -169,12 +169,12 @@ WEIGHTED_MEAN_BACKWARD = Exercise(
           (arriving * (x - y)).sum(axis=2) / total → (arriving * (x - y)) / total[:, :, None]
     """,
     hints="""
-    - Two steps. With W = Σ w_t: shares a_t = w_t/W, then y_d = Σ_t a_t x_td. The second is a sum with
+    - Two steps. With W = Σ w_s: shares a_s = w_s/W, then y_d = Σ_s a_s x_sd. The second is a sum with
       factors; what are dx and da?
-    - The sum over t becomes a broadcast: dx_td = a_t dy_d. And a_t serves all features: da_t = Σ_d dy_d
-      x_td.
-    - The quotient: w_t stands above in a_t alone, and below, in W, in all shares. Together dw_t = (da_t
-      - Σ_s a_s da_s)/W, which is Σ_d dy_d (x_td - y_d)/W.
+    - The sum over s becomes a broadcast: dx_sd = a_s dy_d. And a_s serves all features, so da_s is the
+      sum over d of dy_d x_sd.
+    - The quotient: w_s stands above in a_s alone, and below, in W, in all shares. Subtract the mean of
+      the da, weighted with a, and divide by W: that is Σ_d dy_d (x_sd - y_d)/W.
     """,
 )
 

@@ -25,6 +25,15 @@ def vowels():
     return np.stack([vowel[1:-1], other[1:-1], vowel[:-2], other[:-2]], axis=1), vowel[2:]
 
 
+def entropy_given(x, q):
+    """The mean entropy, in nats, of q (m,) given what stands in the rows of x (m, D), both 0 and 1."""
+    total = 0.0
+    for context in np.unique(x, axis=0):
+        here = q[(x == context).all(axis=1)]
+        total -= sum(len(here) * p * np.log(p) for p in (here.mean(), 1 - here.mean()) if p > 0)
+    return total / len(q)
+
+
 def twin_train(x, q, w, b, rate, steps):
     """The losses (steps,) of gradient descent from w (D,) and b, the gradients made by PyTorch."""
     import torch
