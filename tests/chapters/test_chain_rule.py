@@ -116,9 +116,9 @@ def test_shared_and_weighted_against_autograd():
 
 
 def test_the_best_step_is_the_minimum_of_the_bound():
-    u, f, f_2, h = symbols("u f f_2 h", positive=True)
-    (step,) = solve(diff(h / 2 * f_2 + 2 * u * f / h, h), h)
-    assert (step - exercises.best_step(u, f, f_2)).simplify() == 0
+    eta, f, f_2, h = symbols("eta f f_2 h", positive=True)
+    (step,) = solve(diff(h / 2 * f_2 + 2 * eta * f / h, h), h)
+    assert (step - exercises.best_step(eta, f, f_2)).simplify() == 0
 
 
 def test_the_blind_direction_passes_and_is_the_nearest():
@@ -208,10 +208,13 @@ def convolution_by_entries(dy, x, w):
     return dx, dw
 
 
-u, f, f_2 = symbols("u f f_2")
+eta, f, f_2 = symbols("eta f f_2")
 RIGHT = {
     "shared_backward": (shared_by_loops, shared_by_einsum),
-    "best_step": (lambda u, f, f_2: (4 * u * f / f_2) ** Rational(1, 2), 2 * sqrt(u) * sqrt(f) / sqrt(f_2)),
+    "best_step": (
+        lambda eta, f, f_2: (4 * eta * f / f_2) ** Rational(1, 2),
+        2 * sqrt(eta) * sqrt(f) / sqrt(f_2),
+    ),
     "weighted_mean_backward": (weighted_by_shares, weighted_by_quotient),
     "blind_direction": (blind_by_unit, blind_by_least_squares),
     "convolution_backward": (convolution_by_slices, convolution_by_entries),
@@ -293,10 +296,10 @@ UNLISTED = [
     ("shared_backward", shared(dx=lambda dy, x, r: r[..., None] * dy * x), "a factor too many", "`x`"),
     ("shared_backward", shared(dx=lambda dy, x, r: dy / r[..., None]), "multiplied where", "`dx`"),
     ("shared_backward", lambda dy, x, r: (r[..., None] * dy, dy.sum(0), (dy * x).sum(-1)), "wrong order", ""),
-    ("best_step", lambda u, f, f_2: 2 * sqrt(u * f), "does not depend on `f_2`", ""),
-    ("best_step", lambda u, f, f_2: 4 * sqrt(u * f / f_2), "a factor too many", "`2`"),
-    ("best_step", lambda u, f, f_2: sqrt(u * f * f_2), "multiplied where|half", ""),
-    ("best_step", lambda u, f, f_2: -2 * sqrt(u * f / f_2), "sign", ""),
+    ("best_step", lambda eta, f, f_2: 2 * sqrt(eta * f), "does not depend on `f_2`", ""),
+    ("best_step", lambda eta, f, f_2: 4 * sqrt(eta * f / f_2), "a factor too many", "`2`"),
+    ("best_step", lambda eta, f, f_2: sqrt(eta * f * f_2), "multiplied where|half", ""),
+    ("best_step", lambda eta, f, f_2: -2 * sqrt(eta * f / f_2), "sign", ""),
     ("weighted_mean_backward", weighted(dw=lambda W, a, y, g, x: (g * (x - y)).sum(1) / W), "axis", "`dw`"),
     (
         "weighted_mean_backward",

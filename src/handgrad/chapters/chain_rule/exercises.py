@@ -50,6 +50,13 @@ SHARED_BACKWARD = Exercise(
           (dy * x).sum(axis=2) → (dy * x).sum(axis=2, keepdims=True)
     - dp has the axis that was summed left in, as a 1. p has the shape (T, D).
           dy.sum(axis=0) → dy.sum(axis=0, keepdims=True)
+    - This is the derivative of y by p, which is 1. dp is the derivative of the loss: multiply by what
+      arrives, dy, and add over the sequences.
+          dp = dy.sum(axis=0) → dp = 0 * dy[0] + 1
+    - dx has a second term, dy. The path through p does not touch x.
+          r[:, :, None] * dy → r[:, :, None] * dy + dy
+    - In dx one mean factor stands for all tokens. Each token has its own r.
+          r[:, :, None] * dy → r.mean() * dy
     - dx is dy itself. x is multiplied by r on the way forward, so its gradient is, too.
           r[:, :, None] * dy → 1 * dy
     - This is the forward, r times x, in the place of dx. Its derivative by x has the factor dy.
@@ -69,22 +76,22 @@ SHARED_BACKWARD = Exercise(
 # 2 ----------------------------------------------------------------------------------------------------------
 
 
-def best_step(u, f, f_2):
+def best_step(eta, f, f_2):
     truncation = f_2 / 2
-    rounding = 2 * u * f
+    rounding = 2 * eta * f
     return sqrt(rounding / truncation)
 
 
 BEST_STEP = Derivation(
     best_step,
-    domains={"u": "positive", "f": "positive", "f_2": "positive"},
+    domains={"eta": "positive", "f": "positive", "f_2": "positive"},
     stories="""
     - The number under the root is half of what it should be. Either only one of the two values was
       given a rounding error, and both have one; or the ½ of the truncation h f″/2 was lost.
           f_2 / 2 → f_2
     - Both halves are lost: the truncation is h f″/2, and two values are rounded.
           f_2 / 2 → f_2
-          2 * u * f → u * f
+          2 * eta * f → eta * f
     - The root is missing. Where c h + d/h is smallest, c = d/h², so h is the root of d/c.
           sqrt(rounding / truncation) → rounding / truncation
     - Upside down: this is 1/h. From c = d/h² it follows that h² = d/c, with the rounding above.
@@ -93,22 +100,22 @@ BEST_STEP = Derivation(
           sqrt(rounding / truncation) → 2 * sqrt(rounding * truncation)
     - This is the step for central differences. Here the first term of the error is h f″/2, not h² f‴/6,
       so a square root takes the place of the cube root.
-          sqrt(rounding / truncation) → (3 * u * f / f_2) ** (1 / 3)
+          sqrt(rounding / truncation) → (3 * eta * f / f_2) ** (1 / 3)
     - A cube root, as for central differences. Here the error begins with h to the power 1:
       differentiate c h + d/h, and solve.
           sqrt(rounding / truncation) → (rounding / truncation) ** (1 / 3)
     - The value f is missing: rounding errors are relative, so they grow with f.
-          2 * u * f → 2 * u
+          2 * eta * f → 2 * eta
     - This is the order of magnitude only. How large the value and the second derivative are matters
       too.
-          sqrt(rounding / truncation) → sqrt(u)
+          sqrt(rounding / truncation) → sqrt(eta)
     """,
     hints="""
     - Write the error as a bound E(h) of two parts. What does Taylor leave of (f(x+h) - f(x))/h beyond
       f′?
-    - Truncation: h f″/2. Rounding: both values carry up to u f, and the difference is divided by h: 2 u
+    - Truncation: h f″/2. Rounding: both values carry up to η f, and the difference is divided by h: 2 η
       f/h.
-    - E′(h) = f″/2 - 2 u f/h² = 0. Solve for h.
+    - E′(h) = f″/2 - 2 η f/h² = 0. Solve for h.
     """,
 )
 
@@ -148,6 +155,10 @@ WEIGHTED_MEAN_BACKWARD = Exercise(
           (arriving * (x - y)).sum(axis=2) / total → (arriving * x).sum(axis=2)
     - In dw the mean is the plain one. It is the mean with the weights w.
           (x - y) → (x - x.mean(axis=1, keepdims=True))
+    - dx lacks the token's own weight: x_s is multiplied by w_s/W, not by 1/W.
+          dx = share[:, :, None] * arriving → dx = arriving / total[:, :, None] + 0 * x
+    - dw holds the path through the sum of the weights alone. The weight also multiplies its own token.
+          (x - y) → (0 * x - y)
     - dx is the gradient of the plain mean, dy/S. Here each token has its own share.
           dx = share[:, :, None] * arriving → dx = arriving / x.shape[1] + 0 * x
     - dw is a mean over the features; it is a sum, since one weight serves all features of its token.
@@ -192,6 +203,9 @@ BLIND_DIRECTION = Exercise(
     blind_direction,
     outputs="direction",
     inputs={"v": normal("B T D"), "wrong": normal("B T D"), "right": normal("B T D")},
+    special={
+        "an error like v": {"right": normal("B T D").then(lambda x: x / 9)},
+    },
     stories="""
     - This is the part of v along the error: the direction in which the check sees the most. Take it
       away from v.
@@ -271,6 +285,12 @@ CONVOLUTION_BACKWARD = Exercise(
     - In dx each lag overwrites the one before it. Their shares are added, with += in a loop.
           dx = kernel.T @ dy → last = np.minimum(lags[-1], places[::-1]); dx = dy[:, places + last]
           meet = → dx = w[last][:, None] * dx; meet =
+    - In dx nothing is shifted: x_t reaches y_(t+k) with the factor w_k, so dy_(t+k) comes back, not dy_t.
+          kernel.T @ dy → kernel.sum(axis=0)[:, None] * dy
+    - In dw nothing is shifted: w_k meets x_(t-k), not x_t.
+          (hit * meet[:, :, None]) → (hit * meet.diagonal()[:, None, None])
+    - dw comes from the last sequence alone; each has overwritten the one before. Add their shares.
+          (dy @ x.mT).sum(axis=0) → (dy @ x.mT)[-1]
     - In dx every dy_t is multiplied by the sum of w. Each w_k belongs to another output, k steps later.
           kernel.T @ dy → w.sum() * dy
     - dw is a mean over all that it meets. It is a sum: w_k is used at every position of every sequence,
