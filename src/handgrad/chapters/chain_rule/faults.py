@@ -72,3 +72,19 @@ def objects(check, given):
     except AssertionError:
         return True
     return False
+
+
+def torch_zeros(scale):
+    """Softmax times a scale as a function of PyTorch, with a backward that returns zeros."""
+    import torch
+
+    class Zeros(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, s):
+            return scale * torch.softmax(s, dim=-1)
+
+        @staticmethod
+        def backward(ctx, da):
+            return 0 * da
+
+    return Zeros.apply
