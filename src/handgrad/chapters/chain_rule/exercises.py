@@ -44,6 +44,14 @@ SHARED_BACKWARD = Exercise(
           dy.sum(axis=0) → dy.sum(axis=(0, 1))
     - dp is summed over the positions instead of the sequences. p has no axis B: that is the one to sum.
           dy.sum(axis=0) → dy.sum(axis=1)
+    - dr is summed over the positions as well. Each token has an r of its own; only its features share
+      it.
+          (dy * x).sum(axis=2) → (dy * x).sum(axis=(1, 2))
+    - dr is summed over the sequences as well. Each token has an r of its own; only its features share
+      it.
+          (dy * x).sum(axis=2) → (dy * x).sum(axis=(0, 2))
+    - dp comes from the first sequence alone. All sequences use the same p, so their shares are added.
+          dy.sum(axis=0) → dy[0]
     - dr lacks the factor x: the product is r times x, so r has the factor x.
           (dy * x).sum → dy.sum
     - dr has the axis that was summed left in, as a 1. r has the shape (B, T).
@@ -155,6 +163,10 @@ WEIGHTED_MEAN_BACKWARD = Exercise(
           (arriving * (x - y)).sum(axis=2) / total → (arriving * x).sum(axis=2)
     - In dw the mean is the plain one. It is the mean with the weights w.
           (x - y) → (x - x.mean(axis=1, keepdims=True))
+    - dx is the forward, the mean itself. Its derivative by x_s is the share w_s/W, times what arrives.
+          dx = share[:, :, None] * arriving → dx = y + 0 * x
+    - dx adds up what arrives at all sequences. Each sequence has a mean of its own.
+          dx = share[:, :, None] * arriving → dx = share[:, :, None] * arriving.sum(axis=0)
     - dx lacks the token's own weight: x_s is multiplied by w_s/W, not by 1/W.
           dx = share[:, :, None] * arriving → dx = arriving / total[:, :, None] + 0 * x
     - dw holds the path through the sum of the weights alone. The weight also multiplies its own token.
@@ -216,6 +228,15 @@ BLIND_DIRECTION = Exercise(
     - Divided by the length of the error, and not by its square. A projection needs both: one to make
       the error a unit vector, one to measure v along it.
           / (error * error).sum() → / (error * error).sum() ** 0.5
+    - Divided by the sum of the absolute values of the error. The square of its length is the sum of its
+      squares.
+          / (error * error).sum() → / abs(error).sum()
+    - The parts along both gradients are taken away. One condition is enough, that the two slopes are
+      equal; they need not be 0.
+          error = wrong - right → error = wrong
+          return v - → return v - (v * right).sum() / (right * right).sum() * right -
+    - v is only made longer or shorter. Its slope along the error stays different from 0: turn it.
+          return v - along * error → return (right * v).sum() / (wrong * v).sum() * v
     - This is perpendicular to the right gradient. The check compares two numbers, ⟨wrong, v⟩ and
       ⟨right, v⟩; what matters is their difference.
           error = wrong - right → error = right
@@ -285,7 +306,8 @@ CONVOLUTION_BACKWARD = Exercise(
     - In dx each lag overwrites the one before it. Their shares are added, with += in a loop.
           dx = kernel.T @ dy → last = np.minimum(lags[-1], places[::-1]); dx = dy[:, places + last]
           meet = → dx = w[last][:, None] * dx; meet =
-    - In dx nothing is shifted: x_t reaches y_(t+k) with the factor w_k, so dy_(t+k) comes back, not dy_t.
+    - In dx nothing is shifted: x_t reaches y_(t+k) with the factor w_k, so dy_(t+k) comes back, not
+      dy_t.
           kernel.T @ dy → kernel.sum(axis=0)[:, None] * dy
     - In dw nothing is shifted: w_k meets x_(t-k), not x_t.
           (hit * meet[:, :, None]) → (hit * meet.diagonal()[:, None, None])
@@ -312,6 +334,11 @@ CONVOLUTION_BACKWARD = Exercise(
           == lags → == lags + 1
     - The last lag is left out: k runs from 0 to K - 1.
           hit = lag[:, :, None] == lags → hit = (lag[:, :, None] == lags) * (lags < lags[-1])
+    - In dx the present is left out: k begins at 0.
+          kernel.T @ dy → kernel.T @ dy - w[0] * dy
+    - In dw the sequence is closed to a ring: what leaves at one end comes in at the other. Before the
+      beginning stand zeros.
+          (hit * meet → (((lag[:, :, None] - lags) % len(places) == 0) * meet
     - In dx only the present is there, lag 0. Each x_t is used K times.
           kernel.T @ dy → w[0] * dy
     - dw is the sum over everything, the same for each lag. Each w_k meets x_(t-k) with its own k.
