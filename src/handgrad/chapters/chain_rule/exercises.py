@@ -31,14 +31,14 @@ SHARED_BACKWARD = Exercise(
     - dr and dp are not summed: what the forward broadcasts, the backward sums.
           (dy * x).sum(axis=2) → dy * x
           dy.sum(axis=0) → dy
-    - dr and dp are means. What is used many times collects a sum; a mean appears only where the forward
-      has one.
-          (dy * x).sum → (dy * x).mean
-          dy.sum → dy.mean
     - dp is a mean over the sequences. What is used many times collects a sum.
           dy.sum → dy.mean
     - dr is a mean over the features. What is used many times collects a sum.
           (dy * x).sum → (dy * x).mean
+    - dr and dp are means. What is used many times collects a sum; a mean appears only where the forward
+      has one.
+          (dy * x).sum → (dy * x).mean
+          dy.sum → dy.mean
     - dp is summed over the positions as well. Each position has a row of p of its own; only the
       sequences share it.
           dy.sum(axis=0) → dy.sum(axis=(0, 1))
@@ -334,6 +334,12 @@ CONVOLUTION_BACKWARD = Exercise(
           == lags → == lags + 1
     - The last lag is left out: k runs from 0 to K - 1.
           hit = lag[:, :, None] == lags → hit = (lag[:, :, None] == lags) * (lags < lags[-1])
+    - In dx nothing is shifted, and late positions get more than early ones. x_t reaches y_(t+k) with the
+      factor w_k, so dy_(t+k) comes back, as long as there are outputs.
+          kernel.T @ dy → kernel.sum(axis=1)[:, None] * dy
+    - dw is divided by the number of all entries. It is a sum over all of them; a mean stands nowhere in
+      the forward.
+          return dx, dw → return dx, dw / x.size
     - In dx the present is left out: k begins at 0.
           kernel.T @ dy → kernel.T @ dy - w[0] * dy
     - In dw the sequence is closed to a ring: what leaves at one end comes in at the other. Before the
