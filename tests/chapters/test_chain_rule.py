@@ -283,15 +283,60 @@ def later(dy, x, w):
     return np.array([(dy[:, : T - k] * x[:, k:]).sum() if k < T else 0.0 for k in range(len(w))])
 
 
+def lost_end(dy, x, w):
+    dx, T = np.zeros_like(x), x.shape[1]
+    for k in range(min(len(w), T)):
+        dx[:, : T - k - 1] += w[k] * dy[:, k : T - 1]
+    return dx
+
+
+def full_only(dy, x, w):
+    dx, dw = np.zeros_like(x), np.zeros_like(w)
+    for t in range(len(w) - 1, x.shape[1]):
+        for k in range(len(w)):
+            dx[:, t - k] += w[k] * dy[:, t]
+            dw[k] += (dy[:, t] * x[:, t - k]).sum()
+    return dx, dw
+
+
+def short(dy, x, w):
+    dx, dw = convolution_by_slices(dy, x, w[:-1])
+    return dx, np.append(dw, 0)
+
+
+def one_late(dy, x, w):
+    return convolution_by_slices(dy, x, np.append(w, 0))[1][1:]
+
+
+def still(dy, x, w):
+    T = x.shape[1]
+    return np.array([(dy[:, : T - k] * x[:, : T - k]).sum() if k < T else 0.0 for k in range(len(w))])
+
+
+def at_the_end(dy, x, w):
+    T = x.shape[1]
+    return np.array([(dy[:, -1] * x[:, T - 1 - k]).sum() if k < T else 0.0 for k in range(len(w))])
+
+
+def by_sequence(dy, x, w):
+    return np.stack([convolution_by_slices(dy[b : b + 1], x[b : b + 1], w)[1] for b in range(len(x))], 1)
+
+
 UNLISTED = [
     ("shared_backward", shared(dr=lambda dy, x, r: (dy * x).sum(1)), "wrong axis", "`dr`|axis -2"),
-    ("shared_backward", shared(dp=lambda dy, x, r: (r[..., None] * dy).sum(0)), "One array", "`dx` stands"),
-    (
-        "shared_backward",
-        shared(dr=lambda dy, x, r: (r[..., None] * dy * x).sum(-1)),
-        "One array",
-        "`dx` stands",
-    ),
+    ("shared_backward", shared(dp=lambda dy, x, r: (r[..., None] * dy).sum(0)), "dp has the factor r", ""),
+    ("shared_backward", shared(dr=lambda dy, x, r: r * (dy * x).sum(-1)), "dr has the factor r as well", ""),
+    ("shared_backward", shared(dr=lambda dy, x, r: r * dy.sum(-1)), "dr has the factor r, which", ""),
+    ("shared_backward", shared(dr=lambda dy, x, r: x.sum(-1)), "dr lacks the factor dy", ""),
+    ("shared_backward", shared(dr=lambda dy, x, r: dy[..., 0] * x[..., 0]), "first feature alone", ""),
+    ("shared_backward", shared(dr=lambda dy, x, r: np.full(r.shape, np.vdot(dy, x))), "for all tokens", ""),
+    ("shared_backward", shared(dx=lambda dy, x, r: x * dy), "dx has the factor x", ""),
+    ("shared_backward", shared(dx=lambda dy, x, r: r[..., None] + 0 * x), "derivative of y by x", ""),
+    ("shared_backward", shared(dx=lambda dy, x, r: np.einsum("btd,bt->td", dy, r)), "over the sequences", ""),
+    ("shared_backward", shared(dx=lambda dy, x, r: np.einsum("btd,bt->bt", dy, r)), "over the features", ""),
+    ("shared_backward", shared(dp=lambda dy, x, r: dy[-1]), "last sequence alone", ""),
+    ("shared_backward", shared(dp=lambda dy, x, r: np.full(dy.shape[1:], len(dy))), "counts the seq", ""),
+    ("shared_backward", shared(dp=lambda dy, x, r: dy.sum((0, 2))), "over the features as well", ""),
     ("shared_backward", shared(dr=lambda dy, x, r: dy.sum(-1) * x.sum(-1)), "product of two sums", "`dr`"),
     ("shared_backward", shared(dx=lambda dy, x, r: r[..., None] * dy * x), "a factor too many", "`x`"),
     ("shared_backward", shared(dx=lambda dy, x, r: dy / r[..., None]), "multiplied where", "`dx`"),
@@ -328,6 +373,41 @@ UNLISTED = [
         "",
     ),
     ("convolution_backward", convolution(dw=lambda dy, x, w: np.full(len(w), (dy * x).sum())), "same", ""),
+    ("convolution_backward", convolution(dw=lambda dy, x, w: (dy * x).sum()), "dw is one number", ""),
+    ("convolution_backward", convolution(dx=lost_end), "the last output is missing", ""),
+    ("convolution_backward", convolution(dx=lambda *a: full_only(*a)[0]), "In dx only outputs from K", ""),
+    ("convolution_backward", convolution(dw=lambda *a: full_only(*a)[1]), "In dw only outputs from K", ""),
+    ("convolution_backward", full_only, "^Only outputs from K", ""),
+    ("convolution_backward", convolution(dx=lambda *a: short(*a)[0]), "In dx the last lag", ""),
+    ("convolution_backward", convolution(dw=lambda *a: short(*a)[1]), "In dw the last lag", ""),
+    (
+        "convolution_backward",
+        convolution(dw=lambda dy, x, w: convolution_by_slices(dy, x, w)[1] * (np.arange(len(w)) > 0)),
+        "In dw the present is left out",
+        "",
+    ),
+    ("convolution_backward", convolution(dw=one_late), "In dw the lags begin at 1", ""),
+    (
+        "convolution_backward",
+        convolution(dw=lambda dy, x, w: convolution_by_slices(dy, x, w)[1] / dy[..., 0].size),
+        "number of tokens",
+        "",
+    ),
+    ("convolution_backward", convolution(dw=still), "with t from k on", ""),
+    ("convolution_backward", convolution(dw=at_the_end), "last position alone", ""),
+    (
+        "convolution_backward",
+        convolution(dw=lambda dy, x, w: convolution_by_slices(dy[..., :1], x[..., :1], w)[1]),
+        "first feature alone",
+        "",
+    ),
+    ("convolution_backward", convolution(dw=by_sequence), "an axis for the sequences", ""),
+    (
+        "convolution_backward",
+        convolution(dx=lambda dy, x, w: np.flip(convolution_by_slices(dy, x, w)[0], 1)),
+        "turned round in time",
+        "",
+    ),
 ]
 
 

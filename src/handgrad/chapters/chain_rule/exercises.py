@@ -69,6 +69,34 @@ SHARED_BACKWARD = Exercise(
           r[:, :, None] * dy → 1 * dy
     - This is the forward, r times x, in the place of dx. Its derivative by x has the factor dy.
           r[:, :, None] * dy → r[:, :, None] * x
+    - dx has the factor x, which is that of dr. The derivative of r x by x is r.
+          r[:, :, None] * dy → x * dy
+    - This is the derivative of y by x, which is r. dx is the derivative of the loss: multiply by what
+      arrives, dy.
+          r[:, :, None] * dy → r[:, :, None] + 0 * dy
+    - dx is summed over the sequences. Each x has a y of its own: dx needs no sum.
+          r[:, :, None] * dy → (r[:, :, None] * dy).sum(axis=0)
+    - dx is summed over the features. Each x has a y of its own: dx needs no sum.
+          r[:, :, None] * dy → (r[:, :, None] * dy).sum(axis=2)
+    - dr has the factor r as well. The derivative of r x by r is x alone.
+          (dy * x).sum(axis=2) → (r[:, :, None] * dy * x).sum(axis=2)
+    - dr has the factor r, which is that of dx. The derivative of r x by r is x.
+          (dy * x).sum(axis=2) → (r[:, :, None] * dy).sum(axis=2)
+    - dr lacks the factor dy: this is the derivative of y by r, and not that of the loss.
+          (dy * x).sum(axis=2) → x.sum(axis=2)
+    - dr comes from the first feature alone. All D of them use the same r, so their shares are added.
+          (dy * x).sum(axis=2) → (dy * x)[:, :, 0]
+    - dr is one sum for all tokens. Each token has an r of its own; only its features share it.
+          (dy * x).sum(axis=2) → (dy * x).sum() + 0 * r
+    - dp comes from the last sequence alone. All sequences use the same p, so their shares are added.
+          dy.sum(axis=0) → dy[-1]
+    - dp has the factor r. p is added beside r x, so its own factor is 1.
+          dy.sum(axis=0) → (r[:, :, None] * dy).sum(axis=0)
+    - This counts the sequences that use p. Each of them hands down what arrives at it: add up dy.
+          dy.sum(axis=0) → 0 * dy[0] + dy.shape[0]
+    - dp is summed over the features as well. Each feature has an entry of p of its own; only the
+      sequences share it.
+          dy.sum(axis=0) → dy.sum(axis=(0, 2))
     """,
     hints="""
     - One entry first: y_btd = r_bt x_btd + p_td. In which entries of y does x_btd stand? And r_bt? And
@@ -351,6 +379,41 @@ CONVOLUTION_BACKWARD = Exercise(
           (hit * meet[:, :, None]).sum(axis=(0, 1)) → (dy * x).sum() + 0 * w
     - dx is the convolution of dy with w, in which dy is moved to the left by one step too many.
           dx = kernel.T @ dy → dx = np.eye(len(places), k=1) @ kernel.T @ dy
+    - In dx the last output is missing: for lag k, t runs from 0 to T - 1 - k, and that end belongs to it.
+          kernel.T @ dy → kernel[:-1].T @ dy[:, :-1]
+    - In dx only outputs from K - 1 on are there. The first outputs exist too, with zeros in the place of
+      what came before the beginning.
+          kernel.T @ dy → kernel[lags[-1] :].T @ dy[:, lags[-1] :]
+    - In dw only outputs from K - 1 on are there. The first outputs exist too, with zeros in the place of
+      what came before the beginning.
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (hit * meet[:, :, None])[lags[-1] :].sum(axis=(0, 1))
+    - Only outputs from K - 1 on are there. The first outputs exist too, with zeros in the place of what
+      came before the beginning.
+          kernel.T @ dy → kernel[lags[-1] :].T @ dy[:, lags[-1] :]
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (hit * meet[:, :, None])[lags[-1] :].sum(axis=(0, 1))
+    - In dx the last lag is left out: k runs from 0 to K - 1.
+          (hit * w) → (hit * w * (lags < lags[-1]))
+    - In dw the last lag is left out: k runs from 0 to K - 1.
+          (hit * meet[:, :, None]) → (hit * meet[:, :, None] * (lags < lags[-1]))
+    - In dw the lags begin at 1. w_0 belongs to the present: lag 0.
+          (hit * meet[:, :, None]) → ((lag[:, :, None] == lags + 1) * meet[:, :, None])
+    - In dw the present is left out: k begins at 0.
+          (hit * meet[:, :, None]) → (hit * meet[:, :, None] * (lags > 0))
+    - dw is divided by the number of tokens. It is a sum: w_k is used at every position of every sequence,
+      and a mean stands nowhere in the forward.
+          return dx, dw → return dx, dw / x[:, :, 0].size
+    - In dw nothing is shifted: w_k meets x_(t-k) and dy_t, with t from k on.
+          (hit * meet[:, :, None]) → (hit * meet.diagonal()[:, None])
+    - dw comes from the last position alone. w_k is used at every position, so their shares are added.
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (hit * meet[:, :, None])[-1].sum(axis=0)
+    - dw comes from the first feature alone. All features use the same w, so their shares are added.
+          meet = (dy @ x.mT).sum(axis=0) → meet = (dy[:, :, :1] @ x[:, :, :1].mT).sum(axis=0)
+    - dw is one number. There is one for each lag: w_k meets x_(t-k) with its own k.
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (dy * x).sum()
+    - dw still has an axis for the sequences. All sequences use the same w, so they are summed as well.
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → np.einsum("tsk,btd,bsd->kb", hit, dy, x)
+    - dx is turned round in time. Only the shift changes its direction: dx_t comes from dy_t, dy_(t+1), ….
+          dx = kernel.T @ dy → dx = (kernel.T @ dy)[:, ::-1]
     """,
     hints="""
     - One entry first. In which outputs does x_s stand? In y_s with w_0, in y_(s+1) with w_1, and so on,
