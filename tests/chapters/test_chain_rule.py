@@ -304,6 +304,26 @@ def short(dy, x, w):
     return dx, np.append(dw, 0)
 
 
+def mirrored(dy, x, w):
+    dx = [w[k] * np.pad(dy, ((0, 0), (k, 0), (0, 0)))[:, : x.shape[1]] for k in range(len(w))]
+    return sum(dx), later(dy, x, w)
+
+
+def replaced(dy, x, w):
+    for k in range(min(len(w), x.shape[1])):
+        dx = np.zeros_like(x)
+        dx[:, : x.shape[1] - k] = w[k] * dy[:, k:]
+    return dx
+
+
+def without_end(dy, x, w):
+    dx = np.zeros_like(x)
+    for s in range(x.shape[1] - len(w) + 1):
+        for k in range(len(w)):
+            dx[:, s] += w[k] * dy[:, s + k]
+    return dx
+
+
 def one_late(dy, x, w):
     return convolution_by_slices(dy, x, np.append(w, 0))[1][1:]
 
@@ -387,6 +407,9 @@ UNLISTED = [
         "",
     ),
     ("convolution_backward", convolution(dw=one_late), "In dw the lags begin at 1", ""),
+    ("convolution_backward", mirrored, "both mirrored in time", ""),
+    ("convolution_backward", convolution(dx=replaced), "In dx only the last lag is there", ""),
+    ("convolution_backward", convolution(dx=without_end), "In dx the last positions are missing", ""),
     (
         "convolution_backward",
         convolution(dw=lambda dy, x, w: convolution_by_slices(dy, x, w)[1] / dy[..., 0].size),

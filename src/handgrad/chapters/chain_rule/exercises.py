@@ -412,6 +412,13 @@ CONVOLUTION_BACKWARD = Exercise(
           (hit * meet[:, :, None]).sum(axis=(0, 1)) → (dy * x).sum()
     - dw still has an axis for the sequences. All sequences use the same w, so they are summed as well.
           (hit * meet[:, :, None]).sum(axis=(0, 1)) → np.einsum("tsk,btd,bsd->kb", hit, dy, x)
+    - dx and dw are both mirrored in time. w_k joins y_t to x_(t-k): dx comes from later outputs, and in
+      dw the input is k steps before the output.
+          lag = places[:, None] - places → lag = places - places[:, None]
+    - In dx only the last lag is there: each has replaced the one before it. Their shares are added.
+          (hit * w) → (hit * w * (lags == np.minimum(lags[-1], places[-1])))
+    - In dx the last positions are missing. They reach fewer outputs than the others, but some.
+          dx = kernel.T @ dy → dx = kernel.T @ dy * (places < len(places) - lags[-1])[:, None]
     - dx is turned round in time. Only the shift changes its direction: dx_t comes from dy_t, dy_(t+1), ….
           dx = kernel.T @ dy → dx = (kernel.T @ dy)[:, ::-1]
     """,
