@@ -1,0 +1,433 @@
+"""Exercises of chapter 01. Each is its right answer, and what to say about it."""
+
+import numpy as np
+from sympy import sqrt
+
+from ...course.judge.derivation import Derivation
+from ...course.judge.draws import Draw, normal, repeating
+from ...course.judge.function import Exercise
+
+DY, X = normal("B T D"), repeating("B T D")
+
+# 1 ----------------------------------------------------------------------------------------------------------
+
+
+def shared_backward(dy, x, r):
+    dx = r[:, :, None] * dy
+    dr = (dy * x).sum(axis=2)
+    dp = dy.sum(axis=0)
+    return dx, dr, dp
+
+
+SHARED_BACKWARD = Exercise(
+    shared_backward,
+    outputs="dx dr dp",
+    inputs={"dy": DY, "x": X, "r": Draw("B T", lambda rng, shape: rng.uniform(0.4, 2.0, shape))},
+    stories="""
+    - dr is not summed over the features: all D of them use the same r, so their shares are added.
+          (dy * x).sum(axis=2) → dy * x
+    - dp is not summed over the sequences: all B of them use the same p, so their shares are added.
+          dy.sum(axis=0) → dy
+    - dr and dp are not summed: what the forward broadcasts, the backward sums.
+          (dy * x).sum(axis=2) → dy * x
+          dy.sum(axis=0) → dy
+    - dp is a mean over the sequences. What is used many times collects a sum.
+          dy.sum → dy.mean
+    - dr is a mean over the features. What is used many times collects a sum.
+          (dy * x).sum → (dy * x).mean
+    - dr and dp are means. What is used many times collects a sum; a mean appears only where the forward
+      has one.
+          (dy * x).sum → (dy * x).mean
+          dy.sum → dy.mean
+    - dp is summed over the positions as well. Each position has a row of p of its own; only the
+      sequences share it.
+          dy.sum(axis=0) → dy.sum(axis=(0, 1))
+    - dp is summed over the positions instead of the sequences. p has no axis B: that is the one to sum.
+          dy.sum(axis=0) → dy.sum(axis=1)
+    - dr is summed over the positions as well. Each token has an r of its own; only its features share
+      it.
+          (dy * x).sum(axis=2) → (dy * x).sum(axis=(1, 2))
+    - dr is summed over the sequences as well. Each token has an r of its own; only its features share
+      it.
+          (dy * x).sum(axis=2) → (dy * x).sum(axis=(0, 2))
+    - dp comes from the first sequence alone. All sequences use the same p, so their shares are added.
+          dy.sum(axis=0) → dy[0]
+    - dr lacks the factor x: the product is r times x, so r has the factor x.
+          (dy * x).sum → dy.sum
+    - dr has the axis that was summed left in, as a 1. r has the shape (B, T).
+          (dy * x).sum(axis=2) → (dy * x).sum(axis=2, keepdims=True)
+    - dp has the axis that was summed left in, as a 1. p has the shape (T, D).
+          dy.sum(axis=0) → dy.sum(axis=0, keepdims=True)
+    - This is the derivative of y by p, which is 1. dp is the derivative of the loss: multiply by what
+      arrives, dy, and add over the sequences.
+          dp = dy.sum(axis=0) → dp = 0 * dy[0] + 1
+    - dx has a second term, dy. The path through p does not touch x.
+          r[:, :, None] * dy → r[:, :, None] * dy + dy
+    - In dx one mean factor stands for all tokens. Each token has its own r.
+          r[:, :, None] * dy → r.mean() * dy
+    - dx is dy itself. x is multiplied by r on the way forward, so its gradient is, too.
+          r[:, :, None] * dy → 1 * dy
+    - This is the forward, r times x, in the place of dx. Its derivative by x has the factor dy.
+          r[:, :, None] * dy → r[:, :, None] * x
+    - dx has the factor x, which is that of dr. The derivative of r x by x is r.
+          r[:, :, None] * dy → x * dy
+    - This is the derivative of y by x, which is r. dx is the derivative of the loss: multiply by what
+      arrives, dy.
+          r[:, :, None] * dy → r[:, :, None] + 0 * dy
+    - dx is summed over the sequences. Each x has a y of its own: dx needs no sum.
+          r[:, :, None] * dy → (r[:, :, None] * dy).sum(axis=0)
+    - dx is summed over the features. Each x has a y of its own: dx needs no sum.
+          r[:, :, None] * dy → (r[:, :, None] * dy).sum(axis=2)
+    - dr has the factor r as well. The derivative of r x by r is x alone.
+          (dy * x).sum(axis=2) → (r[:, :, None] * dy * x).sum(axis=2)
+    - dr has the factor r, which is that of dx. The derivative of r x by r is x.
+          (dy * x).sum(axis=2) → (r[:, :, None] * dy).sum(axis=2)
+    - dr lacks the factor dy: this is the derivative of y by r, and not that of the loss.
+          (dy * x).sum(axis=2) → x.sum(axis=2)
+    - dr comes from the first feature alone. All D of them use the same r, so their shares are added.
+          (dy * x).sum(axis=2) → (dy * x)[:, :, 0]
+    - dr is one sum for all tokens. Each token has an r of its own; only its features share it.
+          (dy * x).sum(axis=2) → (dy * x).sum() + 0 * r
+    - dp comes from the last sequence alone. All sequences use the same p, so their shares are added.
+          dy.sum(axis=0) → dy[-1]
+    - dp has the factor r. p is added beside r x, so its own factor is 1.
+          dy.sum(axis=0) → (r[:, :, None] * dy).sum(axis=0)
+    - This counts the sequences that use p. Each of them hands down what arrives at it: add up dy.
+          dy.sum(axis=0) → 0 * dy[0] + dy.shape[0]
+    - dp is summed over the features as well. Each feature has an entry of p of its own; only the
+      sequences share it.
+          dy.sum(axis=0) → dy.sum(axis=(0, 2))
+    """,
+    hints="""
+    - One entry first: y_btd = r_bt x_btd + p_td. In which entries of y does x_btd stand? And r_bt? And
+      p_td?
+    - r_bt stands in all D features of its token, with the factors x_btd. p_td stands in all B
+      sequences.
+    - So dr is a sum over the features, dp a sum over the sequences. dx needs no sum, but r needs a
+      third axis to meet dy.
+    """,
+)
+
+
+# 2 ----------------------------------------------------------------------------------------------------------
+
+
+def best_step(eta, f, f_2):
+    truncation = f_2 / 2
+    rounding = 2 * eta * f
+    return sqrt(rounding / truncation)
+
+
+BEST_STEP = Derivation(
+    best_step,
+    domains={"eta": "positive", "f": "positive", "f_2": "positive"},
+    stories="""
+    - The number under the root is half of what it should be. Either only one of the two values was
+      given a rounding error, and both have one; or the ½ of the truncation h f″/2 was lost.
+          f_2 / 2 → f_2
+    - Both halves are lost: the truncation is h f″/2, and two values are rounded.
+          f_2 / 2 → f_2
+          2 * eta * f → eta * f
+    - The root is missing. Where c h + d/h is smallest, c = d/h², so h is the root of d/c.
+          sqrt(rounding / truncation) → rounding / truncation
+    - Upside down: this is 1/h. From c = d/h² it follows that h² = d/c, with the rounding above.
+          rounding / truncation → truncation / rounding
+    - This is the smallest error, and not the step at which it is reached.
+          sqrt(rounding / truncation) → 2 * sqrt(rounding * truncation)
+    - This is the step for central differences. Here the first term of the error is h f″/2, not h² f‴/6,
+      so a square root takes the place of the cube root.
+          sqrt(rounding / truncation) → (3 * eta * f / f_2) ** (1 / 3)
+    - A cube root, as for central differences. Here the error begins with h to the power 1:
+      differentiate c h + d/h, and solve.
+          sqrt(rounding / truncation) → (rounding / truncation) ** (1 / 3)
+    - The value f is missing: rounding errors are relative, so they grow with f.
+          2 * eta * f → 2 * eta
+    - This is the order of magnitude only. How large the value and the second derivative are matters
+      too.
+          sqrt(rounding / truncation) → sqrt(eta)
+    """,
+    hints="""
+    - Write the error as a bound E(h) of two parts. What does Taylor leave of (f(x+h) - f(x))/h beyond
+      f′?
+    - Truncation: h f″/2. Rounding: both values carry up to η f, and the difference is divided by h: 2 η
+      f/h.
+    - E′(h) = f″/2 - 2 η f/h² = 0. Solve for h.
+    """,
+)
+
+
+# 3 ----------------------------------------------------------------------------------------------------------
+
+
+def weighted_mean_backward(dy, x, w):
+    total = w.sum(axis=1, keepdims=True)
+    share = w / total
+    y = (share[:, :, None] * x).sum(axis=1, keepdims=True)
+    arriving = dy[:, None, :]
+    dx = share[:, :, None] * arriving
+    dw = (arriving * (x - y)).sum(axis=2) / total
+    return dx, dw
+
+
+WEIGHTED_MEAN_BACKWARD = Exercise(
+    weighted_mean_backward,
+    outputs="dx dw",
+    inputs={
+        "dy": normal("B D"),
+        "x": repeating("B S D"),
+        "w": Draw("B S", lambda rng, shape: rng.uniform(0.3, 2.0, shape)),
+    },
+    stories="""
+    - In dw the path through the sum of the weights is missing: a larger w also makes every other share
+      smaller. Move one weight, and the mean moves towards its token, from where it is.
+          (x - y) → x
+    - dx is not divided by the sum of the weights: what multiplies x_t is its share w_t/W.
+          dx = share[:, :, None] → dx = w[:, :, None]
+    - dw is not divided by the sum of the weights.
+          .sum(axis=2) / total → .sum(axis=2)
+    - The path through the sum of the weights is there, but not divided: dw is Σ dy (x/W - y/W).
+          (arriving * (x - y)).sum(axis=2) / total → (arriving * (x / total[:, :, None] - y)).sum(axis=2)
+    - dw is the derivative by the share w/W, and not by w: the shares depend on all the weights.
+          (arriving * (x - y)).sum(axis=2) / total → (arriving * x).sum(axis=2)
+    - In dw the mean is the plain one. It is the mean with the weights w.
+          (x - y) → (x - x.mean(axis=1, keepdims=True))
+    - dx is the forward, the mean itself. Its derivative by x_s is the share w_s/W, times what arrives.
+          dx = share[:, :, None] * arriving → dx = y + 0 * x
+    - dx adds up what arrives at all sequences. Each sequence has a mean of its own.
+          dx = share[:, :, None] * arriving → dx = share[:, :, None] * arriving.sum(axis=0)
+    - dx lacks the token's own weight: x_s is multiplied by w_s/W, not by 1/W.
+          dx = share[:, :, None] * arriving → dx = arriving / total[:, :, None] + 0 * x
+    - dw holds the path through the sum of the weights alone. The weight also multiplies its own token.
+          (x - y) → (0 * x - y)
+    - dx is the gradient of the plain mean, dy/S. Here each token has its own share.
+          dx = share[:, :, None] * arriving → dx = arriving / x.shape[1] + 0 * x
+    - dw is a mean over the features; it is a sum, since one weight serves all features of its token.
+          (x - y)).sum(axis=2) → (x - y)).mean(axis=2)
+    - The sum of the weights runs over the whole batch. Each sequence has its own mean.
+          w.sum(axis=1, keepdims=True) → w.sum(keepdims=True)
+    - dw has the wrong sign: it is x - y, since a larger weight moves the mean towards its token.
+          (x - y) → (y - x)
+    - dw is divided by the square of the sum of the weights. One of these factors is in y already.
+          .sum(axis=2) / total → .sum(axis=2) / total**2
+    - In dw only the token's own share is differentiated. A larger w_t also makes every other share
+      smaller: the sum of the weights stands below all of them.
+          (x - y) → (x - share[:, :, None] * x)
+    - dx is dy, copied to each token: the gradient of a plain sum. Here x_t is multiplied by its share
+      w_t/W.
+          dx = share[:, :, None] * arriving → dx = arriving + 0 * x
+    - dw still has an axis for the features. One weight serves all features of its token, so they are
+      summed.
+          (arriving * (x - y)).sum(axis=2) / total → (arriving * (x - y)) / total[:, :, None]
+    """,
+    hints="""
+    - Two steps. With W = Σ w_s: shares a_s = w_s/W, then y_d = Σ_s a_s x_sd. The second is a sum with
+      factors; what are dx and da?
+    - The sum over s becomes a broadcast: dx_sd = a_s dy_d. And a_s serves all features, so da_s is the
+      sum over d of dy_d x_sd.
+    - The quotient: w_s stands above in a_s alone, and below, in W, in all shares. Subtract the mean of
+      the da, weighted with a, and divide by W: that is Σ_d dy_d (x_sd - y_d)/W.
+    """,
+)
+
+
+# 4 ----------------------------------------------------------------------------------------------------------
+
+
+def blind_direction(v, wrong, right):
+    error = wrong - right
+    along = (v * error).sum() / (error * error).sum()
+    return v - along * error
+
+
+BLIND_DIRECTION = Exercise(
+    blind_direction,
+    outputs="direction",
+    inputs={"v": normal("B T D"), "wrong": normal("B T D"), "right": normal("B T D")},
+    special={
+        "an error like v": {"right": normal("B T D").then(lambda x: x / 9)},
+    },
+    stories="""
+    - This is the part of v along the error: the direction in which the check sees the most. Take it
+      away from v.
+          v - along * error → along * error
+    - The part along the error is not divided by the square of the error's length, so too much or too
+      little is taken away.
+          along = (v * error).sum() / (error * error).sum() → along = (v * error).sum()
+    - Divided by the length of the error, and not by its square. A projection needs both: one to make
+      the error a unit vector, one to measure v along it.
+          / (error * error).sum() → / (error * error).sum() ** 0.5
+    - Divided by the sum of the absolute values of the error. The square of its length is the sum of its
+      squares.
+          / (error * error).sum() → / abs(error).sum()
+    - The parts along both gradients are taken away. One condition is enough, that the two slopes are
+      equal; they need not be 0.
+          error = wrong - right → error = wrong
+          return v - → return v - (v * right).sum() / (right * right).sum() * right -
+    - v is only made longer or shorter. Its slope along the error stays different from 0: turn it.
+          return v - along * error → return (right * v).sum() / (wrong * v).sum() * v
+    - This is perpendicular to the right gradient. The check compares two numbers, ⟨wrong, v⟩ and
+      ⟨right, v⟩; what matters is their difference.
+          error = wrong - right → error = right
+    - This is perpendicular to the wrong gradient. The check compares two numbers, ⟨wrong, v⟩ and
+      ⟨right, v⟩; what matters is their difference.
+          error = wrong - right → error = wrong
+    - The sums run along each row of features. ⟨·,·⟩ is over all entries, so one number is taken along
+      the whole error.
+          .sum() → .sum(axis=-1, keepdims=True)
+    - The sums run over each sequence by itself. ⟨·,·⟩ is over all entries, so one number is taken along
+      the whole error.
+          .sum() → .sum(axis=(1, 2), keepdims=True)
+    - The part along the error is added. It has to be taken away.
+          v - along * error → v + along * error
+    - It is divided by its length. The direction nearest to v itself is asked for, and it is shorter
+      than v.
+          return v - along * error → return (v - along * error) / ((v - along * error) ** 2).sum() ** 0.5
+    - The two gradients are added. What the check sees is their difference.
+          wrong - right → wrong + right
+    - Twice the part along the error is taken away: that mirrors v in the plane, and does not bring it
+      there.
+          v - along * error → v - 2 * along * error
+    """,
+    hints="""
+    - The check passes if ⟨wrong, v⟩ = ⟨right, v⟩. Write this as one inner product that has to be 0.
+    - It is ⟨wrong - right, v⟩ = 0: v has to be perpendicular to the error. Which point of that plane is
+      nearest to a given v?
+    - The foot of the perpendicular: take from v its part along e = wrong - right, which is ⟨v, e⟩/⟨e,
+      e⟩ times e.
+    """,
+)
+
+
+# 5 ----------------------------------------------------------------------------------------------------------
+
+
+def convolution_backward(dy, x, w):
+    places = np.arange(x.shape[1])
+    lag = places[:, None] - places
+    lags = np.arange(w.shape[0])
+    hit = lag[:, :, None] == lags
+    kernel = (hit * w).sum(axis=2)
+    dx = kernel.T @ dy
+    meet = (dy @ x.mT).sum(axis=0)
+    dw = (hit * meet[:, :, None]).sum(axis=(0, 1))
+    return dx, dw
+
+
+CONVOLUTION_BACKWARD = Exercise(
+    convolution_backward,
+    outputs="dx dw",
+    inputs={"dy": DY, "x": X, "w": normal("K")},
+    only={
+        "few positions": "There w has more entries than the sequence has positions: K is 6 and T is 2. The "
+        "later lags meet nothing, their dw is 0, and a slice such as x[:, : T - k] with k > T is not empty."
+    },
+    stories="""
+    - dx looks into the past, as the forward does. But x_t is used by later outputs, y_t, y_(t+1), …, so
+      its gradient comes from there: dx_t = Σ_k w_k dy_(t+k).
+          kernel.T @ dy → kernel @ dy
+    - The sequence is closed to a ring: what leaves at one end comes in at the other. Before the
+      beginning stand zeros, and beyond the end there is no output.
+          lag[:, :, None] == lags → (lag[:, :, None] - lags) % len(places) == 0
+    - In dx the sequence is closed to a ring: what leaves at one end comes in at the other. Beyond the
+      end there is no output, and nothing arrives from there.
+          (hit * w) → (((lag[:, :, None] - lags) % len(places) == 0) * w)
+    - In dx each lag overwrites the one before it. Their shares are added, with += in a loop.
+          dx = kernel.T @ dy → last = np.minimum(lags[-1], places[::-1]); dx = dy[:, places + last]
+          meet = → dx = w[last][:, None] * dx; meet =
+    - In dx nothing is shifted: x_t reaches y_(t+k) with the factor w_k, so dy_(t+k) comes back, not
+      dy_t.
+          kernel.T @ dy → kernel.sum(axis=0)[:, None] * dy
+    - In dw nothing is shifted: w_k meets x_(t-k), not x_t.
+          (hit * meet[:, :, None]) → (hit * meet.diagonal()[:, None, None])
+    - dw comes from the last sequence alone; each has overwritten the one before. Add their shares.
+          (dy @ x.mT).sum(axis=0) → (dy @ x.mT)[-1]
+    - In dx every dy_t is multiplied by the sum of w. Each w_k belongs to another output, k steps later.
+          kernel.T @ dy → w.sum() * dy
+    - dw is a mean over all that it meets. It is a sum: w_k is used at every position of every sequence,
+      for every feature.
+          return dx, dw → return dx, dw / np.maximum(len(places) - lags, 1) / x[:, 0].size
+    - dw comes from the first sequence alone. All sequences use the same w, so their shares are added.
+          (dy @ x.mT).sum(axis=0) → (dy @ x.mT)[0]
+    - dw still has an axis for the features. All features use the same w, so they are summed as well.
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → np.einsum("tsk,btd,bsd->kd", hit, dy, x)
+    - The kernel is read from its other end. w_0 belongs to the present, w_1 to one step before.
+          (hit * w).sum → (hit * w[::-1]).sum
+    - dw is averaged over the sequences; they all use the same w, so their shares are added.
+          (dy @ x.mT).sum(axis=0) → (dy @ x.mT).mean(axis=0)
+    - dw is read from its other end: dw_0 belongs to the present, dw_1 to one step before.
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (hit * meet[:, :, None]).sum(axis=(0, 1))[::-1]
+    - In dw the input is taken k steps later; w_k was multiplied with x_(t-k), k steps before.
+          meet = (dy @ x.mT).sum(axis=0) → meet = (x @ dy.mT).sum(axis=0)
+    - The lags begin at 1. w_0 belongs to the present: lag 0.
+          == lags → == lags + 1
+    - The last lag is left out: k runs from 0 to K - 1.
+          hit = lag[:, :, None] == lags → hit = (lag[:, :, None] == lags) * (lags < lags[-1])
+    - In dx nothing is shifted, and late positions get more than early ones. x_t reaches y_(t+k) with the
+      factor w_k, so dy_(t+k) comes back, as long as there are outputs.
+          kernel.T @ dy → kernel.sum(axis=1)[:, None] * dy
+    - dw is divided by the number of all entries. It is a sum over all of them; a mean stands nowhere in
+      the forward.
+          return dx, dw → return dx, dw / x.size
+    - In dx the present is left out: k begins at 0.
+          kernel.T @ dy → kernel.T @ dy - w[0] * dy
+    - In dw the sequence is closed to a ring: what leaves at one end comes in at the other. Before the
+      beginning stand zeros.
+          (hit * meet → (((lag[:, :, None] - lags) % len(places) == 0) * meet
+    - In dx only the present is there, lag 0. Each x_t is used K times.
+          kernel.T @ dy → w[0] * dy
+    - dw is the sum over everything, the same for each lag. Each w_k meets x_(t-k) with its own k.
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (dy * x).sum() + 0 * w
+    - dx is the convolution of dy with w, in which dy is moved to the left by one step too many.
+          dx = kernel.T @ dy → dx = np.eye(len(places), k=1) @ kernel.T @ dy
+    - In dx the last output is missing: for lag k, t runs from 0 to T - 1 - k, and that end belongs to it.
+          kernel.T @ dy → kernel[:-1].T @ dy[:, :-1]
+    - In dx only outputs from K - 1 on are there. The first outputs exist too, with zeros in the place of
+      what came before the beginning.
+          kernel.T @ dy → kernel[lags[-1] :].T @ dy[:, lags[-1] :]
+    - In dw only outputs from K - 1 on are there. The first outputs exist too, with zeros in the place of
+      what came before the beginning.
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (hit * meet[:, :, None])[lags[-1] :].sum(axis=(0, 1))
+    - Only outputs from K - 1 on are there. The first outputs exist too, with zeros in the place of what
+      came before the beginning.
+          kernel.T @ dy → kernel[lags[-1] :].T @ dy[:, lags[-1] :]
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (hit * meet[:, :, None])[lags[-1] :].sum(axis=(0, 1))
+    - In dx the last lag is left out: k runs from 0 to K - 1.
+          (hit * w) → (hit * w * (lags < lags[-1]))
+    - In dw the last lag is left out: k runs from 0 to K - 1.
+          (hit * meet[:, :, None]) → (hit * meet[:, :, None] * (lags < lags[-1]))
+    - In dw the lags begin at 1. w_0 belongs to the present: lag 0.
+          (hit * meet[:, :, None]) → ((lag[:, :, None] == lags + 1) * meet[:, :, None])
+    - In dw the present is left out: k begins at 0.
+          (hit * meet[:, :, None]) → (hit * meet[:, :, None] * (lags > 0))
+    - dw is divided by the number of tokens. It is a sum: w_k is used at every position of every sequence,
+      and a mean stands nowhere in the forward.
+          return dx, dw → return dx, dw / x[:, :, 0].size
+    - In dw nothing is shifted: w_k meets x_(t-k) and dy_t, with t from k on.
+          (hit * meet[:, :, None]) → (hit * meet.diagonal()[:, None])
+    - dw comes from the last position alone. w_k is used at every position, so their shares are added.
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (hit * meet[:, :, None])[-1].sum(axis=0)
+    - dw comes from the first feature alone. All features use the same w, so their shares are added.
+          meet = (dy @ x.mT).sum(axis=0) → meet = (dy[:, :, :1] @ x[:, :, :1].mT).sum(axis=0)
+    - dw is one number. There is one for each lag: w_k meets x_(t-k) with its own k.
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (dy * x).sum()
+    - dw still has an axis for the sequences. All sequences use the same w, so they are summed as well.
+          (hit * meet[:, :, None]).sum(axis=(0, 1)) → np.einsum("tsk,btd,bsd->kb", hit, dy, x)
+    - dx and dw are both mirrored in time. w_k joins y_t to x_(t-k): dx comes from later outputs, and in
+      dw the input is k steps before the output.
+          lag = places[:, None] - places → lag = places - places[:, None]
+    - In dx only the last lag is there: each has replaced the one before it. Their shares are added.
+          (hit * w) → (hit * w * (lags == np.minimum(lags[-1], places[-1])))
+    - In dx the last positions are missing. They reach fewer outputs than the others, but some.
+          dx = kernel.T @ dy → dx = kernel.T @ dy * (places < len(places) - lags[-1])[:, None]
+    - dx is turned round in time. Only the shift changes its direction: dx_t comes from dy_t, dy_(t+1), ….
+          dx = kernel.T @ dy → dx = (kernel.T @ dy)[:, ::-1]
+    """,
+    hints="""
+    - One entry first. In which outputs does x_s stand? In y_s with w_0, in y_(s+1) with w_1, and so on,
+      as long as there are outputs.
+    - So dx_s = Σ_k w_k dy_(s+k), where s + k is at most T - 1. And w_k stands in every output that has
+      a x_(t-k).
+    - dw_k = Σ over b, d and t ≥ k of dy_btd x_b(t-k)d. In slices: `dy[:, k:]` beside `x[:, : T - k]`,
+      for each k below both K and T.
+    """,
+)
