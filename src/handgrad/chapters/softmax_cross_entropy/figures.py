@@ -82,28 +82,15 @@ def mislabelled(x, plotted, meant):
     return fig
 
 
-def valley(weights, loss, ends):
-    """The loss along the line from one pair of weights to another, with both ends and the middle marked."""
-    fig, ax = subplots(size=(WIDTH, 2.7))
-    ax.plot(weights, loss, color=COLOUR["blue"])
-    marks = np.array([*ends, np.mean(ends)])
-    heights = np.interp(marks, weights, loss)
-    ax.plot(ends, heights[:2], color=COLOUR["vermilion"], ls="--", lw=1.4, label="the chord")
-    ax.plot(marks, heights, "o", color=COLOUR["black"])
-    ax.set(xlabel=r"$w$, with $u = w$", ylabel="loss", ylim=(0, None))
-    ax.legend(loc="lower right")
-    return fig
-
-
 def excesses(curves, laws):
     """How far above the optimum, against updates, both logarithmic: {label: (updates, excess)} and laws."""
-    fig, ax = subplots(size=(WIDTH, 3.4))
+    fig, ax = subplots(size=(WIDTH, 3.7))
     for n, (label, (updates, excess)) in enumerate(curves.items()):
         ax.loglog(updates, excess, color=COLOUR[LINES[n]], ls=DASHES[n], label=label)
     for label, (updates, excess) in laws.items():
         ax.loglog(updates, excess, color=COLOUR["black"], ls=":", lw=1.2, label=label)
     ax.axhline(1e-3, color=COLOUR["grey"], lw=0.8, ls="-")
-    ax.annotate("$10^{-3}$ nats", (1, 1e-3), (0, 3), textcoords="offset points", fontsize=9)
+    ax.annotate("$10^{-3}$ nats", (1, 1e-3), (0, 4), textcoords="offset points", fontsize=9)
     ax.set(xlabel="update", ylabel="nats above the optimum")
-    ax.legend(loc="lower left", fontsize=9)
+    fig.legend(loc="outside upper left", ncols=2)
     return fig
