@@ -62,6 +62,15 @@ Z_LOSS_SLOPE = Derivation(
     - The derivative of ln U by z_j is not 1/U: the inner derivative e^{z_j} belongs to it, and e^{z_j}/U is
       p_j.
           lam * 2 * log_U * p → lam * 2 * log_U * 2.718281828459045 ** (-log_U)
+    - 1 - p_j stands where p_j should: the derivative of ln U by z_j is e^{z_j}/U.
+          lam * 2 * log_U * p → lam * 2 * log_U * (1 - p)
+    - The gradient of -ln p_y by the logits is p_j - δ. With another factor p_j this is the way of p_y,
+      and not that of its logarithm.
+          from_cost = p - delta → from_cost = p * (delta - p)
+    - The gradient of -ln p_y by the logits is p_j - δ, without another factor p_j.
+          from_cost = p - delta → from_cost = p * (p - delta)
+    - U stands where ln U should: what is squared is the logarithm.
+          lam * 2 * log_U * p → lam * 2 * 2.718281828459045 ** log_U * p
     - λ is missing from the penalty.
           lam * 2 * log_U * p → 2 * log_U * p
     """,
@@ -104,6 +113,25 @@ WEIGHTED_DZ = Exercise(
           total = weight.sum() → total = counted.size
     - Divided by the sum of the table w. Divide by the weights of the targets, each as often as it occurs.
           total = weight.sum() → total = w.sum()
+    - Divided twice, by the sum of the weights and by the number of targets. The sum of the weights alone
+      makes the mean.
+          total = weight.sum() → total = weight.sum() * counted.sum()
+    - Each weight enters the sum once. It must stand there as often as its token is a target.
+          total = weight.sum() → total = w[np.unique(y[counted])].sum()
+    - One softmax over the whole array. Each position has its own.
+          p = e / e.sum(axis=-1, keepdims=True) → p = np.exp(z) / np.exp(z).sum()
+    - The gradient went through the softmax twice: p - q is already the derivative by the logits.
+          (p - one_hot) → (p * (p - one_hot - (p * (p - one_hot)).sum(axis=-1, keepdims=True)))
+    - The gradient by the logits is p - q, without another factor p.
+          (p - one_hot) → p * (p - one_hot)
+    - Only the right token gets a gradient. The others get p_j: their logits should fall.
+          (p - one_hot) → one_hot * (p - one_hot)
+    - The weights stand inside the softmax. They weigh the costs of the positions, and leave p alone.
+          p = e / e.sum( → e = w * e; p = e / e.sum(
+    - The weights stand inside the softmax, in the place of the weights of the positions. They weigh the
+      costs, and leave p alone.
+          p = e / e.sum( → e = w * e; p = e / e.sum(
+          np.where(counted, w[y], 0.0) → np.where(counted, 1.0, 0.0)
     - Divided by the mean of the weights. Divide by their sum.
           total = weight.sum() → total = weight.sum() / counted.sum()
     - Divided by the number of sequences. The loss is one weighted mean over the whole batch.
@@ -149,8 +177,10 @@ WEIGHTED_DZ = Exercise(
           np.where(counted, w[y], 0.0) → np.where(counted, 1.0, 0.0)
     - The weights are squared: w_y once, over the sum of the w_y.
           return weight[..., None] * → return weight[..., None] ** 2 *
-    - This is the softmax of unshifted logits divided by nothing: the exponentials are not normalised.
+    - The exponentials are not normalised: divide each row by its sum.
           p = e / e.sum(axis=-1, keepdims=True) → p = e
+    - The exponentials are not normalised: divide each row by its sum.
+          p = e / e.sum(axis=-1, keepdims=True) → p = np.exp(z)
     - The one-hot row is missing: this pushes every logit down, the right one too.
           (p - one_hot) → p
     - The sign is turned round: the gradient is p - q, and descent subtracts it.
@@ -181,9 +211,20 @@ def focal_dz(z, targets, gamma):
     return (through_log + through_factor) * right * (one_hot - p) / targets.size
 
 
+def focal_by_a_factor(z, targets, gamma):
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    p = e / e.sum(axis=-1, keepdims=True)
+    one_hot = np.eye(z.shape[-1])[targets]
+    right = (p * one_hot).sum(axis=-1, keepdims=True)
+    constant = (1 - right) ** gamma
+    moving = gamma * right * (1 - right) ** (gamma - 1) * np.log(right)
+    return (constant - moving) * (p - one_hot) / targets.size
+
+
 FOCAL_DZ = Exercise(
     focal_dz,
     outputs="dz",
+    ways=(focal_by_a_factor,),
     inputs={"z": LOGITS, "targets": TARGETS, "gamma": number(2.5)},
     stories="""
     - The factor (1 - p_y)^γ is treated as a constant. It depends on z too, and that path is missing.
@@ -216,6 +257,16 @@ FOCAL_DZ = Exercise(
     - p - q is multiplied by (1 - p_j)^γ, each token by its own. The factor is one number for each
       position, and it depends on z as well.
           (through_log + through_factor) * right * (one_hot - p) → (1 - p) ** gamma * (p - one_hot)
+    - This is the cost itself times p - q. The gradient takes its derivative by p_y, times that of p_y.
+          (through_log + through_factor) * right → (1 - right) ** gamma * np.log(right)
+    - This is (1 - p_y)^(γ-1) times p - q. Of the product both factors are differentiated, one at a time, and
+      the two results are added.
+          (through_log + through_factor) * right → -((1 - right) ** (gamma - 1))
+    - A mean has been taken before the end: each position keeps its own derivative by p_y.
+          (through_log + through_factor) → (through_log + through_factor).mean()
+          / targets.size → / 1
+    - The gradient went through the softmax twice.
+          (one_hot - p) → p * (one_hot - p)
     - The distance from 1 is taken for every token, with its own p_j - q_j. The factor is one number for each
       position, and it depends on z as well.
           (through_log + through_factor) * right * (one_hot - p) → abs(p - one_hot) ** gamma * (p - one_hot)
@@ -291,6 +342,22 @@ DISTILL_DZ = Exercise(
           keepdims=True)) / tau) → keepdims=True)))
     - The teacher's most probable token stands for its whole row. All its probabilities are wanted.
           wanted = f / f.sum(axis=-1, keepdims=True) → wanted = 1.0 * (f == f.max(axis=-1, keepdims=True))
+    - The temperature is not used at all: it stands in both softmaxes, and as τ² in front of the loss.
+          outer = tau**2 → outer = 1
+          inner = 1 / tau → inner = 1
+          keepdims=True)) / tau) → keepdims=True)))
+    - The teacher's most probable token stands for its whole row; and 1/τ, a link of the chain, is missing.
+          wanted = f / f.sum(axis=-1, keepdims=True) → wanted = 1.0 * (f == f.max(axis=-1, keepdims=True))
+          inner = 1 / tau → inner = 1
+    - The temperature divides the teacher's probabilities. It divides the logits, before the softmax.
+          wanted = f / f.sum( → f = f**tau; wanted = 1 / tau * f / f.sum(
+    - The temperature divides the probabilities. It divides the logits, before the softmax.
+          wanted = f / f.sum( → f = f**tau; wanted = 1 / tau * f / f.sum(
+          p = e / e.sum( → e = e**tau; p = 1 / tau * e / e.sum(
+    - The gradient by the logits is p - q, without another factor p.
+          (p - wanted) → p * (p - wanted)
+    - p is missing: the teacher's row alone says where to go, but not how far is left.
+          (p - wanted) → (-wanted)
     - The teacher's exponentials are not normalised.
           wanted = f / f.sum(axis=-1, keepdims=True) → wanted = f
     - The teacher's logits stand where its probabilities should.
@@ -326,6 +393,11 @@ DISTILL_DZ = Exercise(
 # 5 ----------------------------------------------------------------------------------------------------------
 
 
+def units(x):
+    """Rows of length 1, for a story."""
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
 def pair_gradients(u, v, tau):
     s = u @ v.T / tau
     e = np.exp(s - s.max(axis=1, keepdims=True))
@@ -356,6 +428,18 @@ PAIR_GRADIENTS = Exercise(
           ((rows - one_hot) + (columns - one_hot)) / 2 → (columns - one_hot) / 2
     - Both the ½ and the 1/S of the means are missing.
           / 2 / len(s) → / 1
+    - The two softmaxes are multiplied. The two losses are added, and so are their gradients.
+          ((rows - one_hot) + (columns - one_hot)) / 2 → (rows * columns - one_hot)
+    - The two gradients are subtracted. The two losses are added, and so are their gradients.
+          (rows - one_hot) + (columns - one_hot) → (rows - one_hot) - (columns - one_hot)
+    - Divided by the width K. Each of the two losses is a mean over S pairs.
+          / 2 / len(s) → / 2 / u.shape[1]
+    - 1 is taken away everywhere. It belongs to the pairs alone, which stand on the diagonal.
+          one_hot = np.eye(len(s)) → one_hot = np.ones((len(s), len(s)))
+    - Only the diagonal of ds is used. The scores of all other pairs have a gradient too: they should fall.
+          ((rows - one_hot) + (columns - one_hot)) → one_hot * (rows + columns - 2 * one_hot)
+    - The rows are divided by their lengths first. Here the scores are plain products of u and v over τ.
+          s = u @ v.T / tau → u = units(u); v = units(v); s = u @ v.T / tau
     - One of the two one-hot matrices is missing: each of the two losses subtracts its own.
           ((rows - one_hot) + (columns - one_hot)) → (rows + columns - one_hot)
     - The two losses are averaged, with ½ each; here they are added.
