@@ -53,20 +53,20 @@ def reply(axes, p, targets, gradients):
 
     axes: two. p: (V,). targets, gradients: {label: (V,)}, in the same order; token 0 is the right one.
     """
-    left, right = axes
+    above, below = axes
     places, width = np.arange(len(p)), 0.8 / len(gradients)
-    left.bar(places, p, 0.8, color=COLOUR["sky"], label="$p$")
+    above.bar(places, p, 0.8, color=COLOUR["sky"], label="$p$")
     for n, (label, q) in enumerate(targets.items()):
         colour = COLOUR[("blue", "vermilion")[n]]
-        left.hlines(q, places - 0.45, places + 0.45, color=colour, lw=2, ls=DASHES[n], label=f"$q$, {label}")
-    left.set(ylim=(0, 1.35), title="probabilities", xlabel="token")
-    left.legend(loc="upper right", fontsize=8)
+        above.hlines(q, places - 0.45, places + 0.45, color=colour, lw=2, ls=DASHES[n], label=f"$q$, {label}")
+    above.set(ylim=(0, 1.35), title="probabilities")
+    above.legend(loc="upper right", fontsize=9)
     for n, (label, dz) in enumerate(gradients.items()):
         shift = (n - (len(gradients) - 1) / 2) * width
-        right.bar(places + shift, dz, width, color=COLOUR[("blue", "vermilion")[n]], label=label)
-    right.axhline(0, color=COLOUR["grey"], lw=0.8, ls="-")
-    right.set(ylim=(-1.05, 0.65), title="what comes back, $dz$", xlabel="token")
-    right.legend(loc="lower right", fontsize=8)
+        below.bar(places + shift, dz, width, color=COLOUR[("blue", "vermilion")[n]], label=label)
+    below.axhline(0, color=COLOUR["grey"], lw=0.8, ls="-")
+    below.set(ylim=(-1.05, 0.65), title="what comes back, $dz$", xlabel="token")
+    below.legend(loc="lower right", fontsize=9)
     for ax in axes:
         ax.set_xticks(places, ["0\n(right)", *map(str, places[1:])])
 
