@@ -1,28 +1,239 @@
-"""Chapter 03: what belongs to it and to nobody else."""
+"""The exercises of chapter 03: derived again, solved otherwise, and answered wrongly."""
 
 import numpy as np
+import pytest
+import torch
 from judging import check_answers
-from sympy import diff, symbols
+from sympy import Rational, diff, exp, log, simplify, symbols
+from torch.nn import functional
 
-from handgrad.chapters.linear_and_embedding import exercises, figures
+from handgrad import manual
+from handgrad.chapters.linear_and_embedding import bigram, exercises, faults, figures, trials
+from handgrad.course import judge
+from handgrad.course.figures import subplots
 
-
-def test_the_figures_draw_what_they_are_given():
-    x, W, dy = np.array([1, 2]), np.array([[3, 0, 1], [0, 1, 1]]), np.array([1, 0, 2])
-    shown = [text.get_text() for text in figures.edges(x, W, dy).axes[0].texts]
-    assert [text for text in shown if text.startswith("dy")] == ["dy = 1", "dy = 0", "dy = 2"]
-
-
-def test_the_slope_is_the_derivative():
-    x_0, x_1, w_0, w_1 = symbols("x_0 x_1 w_0 w_1")
-    loss = (w_0 * x_0 + w_1 * x_1) ** 2 / 2
-    assert diff(loss, x_0).equals(exercises.linear_and_embedding_slope(x_0, x_1, w_0, w_1))
+# The figures ------------------------------------------------------------------------------------------------
 
 
-def test_right_answers_are_accepted_however_written():
-    check_answers("linear_and_embedding_dx", [lambda dy, W: np.einsum("btf,df->btd", dy, W)])
+def test_the_graph_finds_room_for_its_texts():
+    texts = [text.get_text() for text in figures.layer().axes[0].texts]
+    assert r"sparse $\mathrm{d}E$" in texts and r"dense $\mathrm{d}E$" in texts
 
 
-def test_a_mistake_on_no_list_is_found():
-    wrong = ("A factor is missing|A weighted sum has lost", "")
-    check_answers("linear_and_embedding_dx", [lambda dy, W: np.ones_like(dy) @ W.T], wrong=wrong)
+def test_a_table_shows_every_number_and_a_dot_for_0():
+    fig, ax = subplots()
+    figures.table(ax, [[1, 0], [-2, 3.5]], "dW", rows=["a", "b"], reach=4)
+    assert [text.get_text() for text in ax.texts] == ["1", "·", "−2", "3.5"]
+
+
+# What the chapter computes with -----------------------------------------------------------------------------
+
+
+def test_counts_and_entropies():
+    tokens = np.array([0, 1, 0, 1, 2])
+    counts = bigram.count(tokens)
+    assert counts.shape == (96, 96) and counts[0, 1] == 2 and counts.sum() == 4
+    np.testing.assert_allclose(bigram.entropy(np.array([1.0, 1, 0, 2])), 1.5 * np.log(2))
+
+
+def test_a_truncated_table_has_its_rank_and_is_nearest():
+    counts = bigram.count(manual.split()[1])
+    log_counts = np.log(counts + 0.5)
+    centred = log_counts - log_counts.mean(axis=1, keepdims=True)
+    for r in (2, 7):
+        cut = bigram.truncated(counts, r, 0.5)
+        assert np.linalg.matrix_rank(cut) == r
+        values = np.linalg.svd(centred, compute_uv=False)
+        np.testing.assert_allclose(((cut - centred) ** 2).sum(), (values[r:] ** 2).sum())
+    whole = bigram.truncated(counts, 96, 0.5, weighted=True)
+    np.testing.assert_allclose(np.exp(whole - whole.max()).sum(), np.exp(whole - whole.max()).sum())
+    p, q = (np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (whole, centred))
+    np.testing.assert_allclose(p, q, atol=1e-12)
+
+
+def test_the_weighted_table_is_nearest_in_weighted_squares():
+    """Against other tables of its rank: moves of its two factors make it worse."""
+    counts, rng = bigram.count(manual.split()[1]), np.random.default_rng(0)
+    smooth, cut = counts + 1, bigram.truncated(counts, 3, 1.0, weighted=True)
+    weights = smooth.sum(axis=1, keepdims=True) * smooth.sum(axis=0)
+    log_counts = np.log(smooth)
+    wanted = log_counts - (log_counts * weights[0]).sum(axis=1, keepdims=True) / weights[0].sum()
+    left, values, right = np.linalg.svd(cut)
+
+    def error(U, S):
+        return (weights * (U @ S - wanted) ** 2).sum()
+
+    U, S = left[:, :3] * values[:3], right[:3]
+    for _ in range(20):
+        dU, dS = rng.normal(size=U.shape), rng.normal(size=S.shape)
+        assert error(U + 1e-3 * dU, S + 1e-3 * dS) > error(U, S)
+
+
+def test_every_fault_is_one_and_the_right_one_is_none():
+    rng = np.random.default_rng(0)
+    hard = faults.draw(rng, B=2, F=5, repeat=True, scale=1.7)
+    assert faults.error(faults.right, hard) == 0
+    assert all(faults.error(fault, hard) > 0.01 for fault in faults.FAULTS.values())
+    _, tokens, *_ = faults.draw(rng)
+    assert len(set(tokens.ravel())) == tokens.size
+    dy, tokens, E, W, scale = hard
+    leaves = [torch.tensor(m, requires_grad=True) for m in (E, W)]
+    (scale * functional.embedding(torch.tensor(tokens), leaves[0]) @ leaves[1]).backward(torch.tensor(dy))
+    for ours, leaf in zip(faults.right(*hard), leaves, strict=True):
+        np.testing.assert_allclose(ours, leaf.grad, rtol=1e-12, atol=1e-14)
+
+
+def test_both_parts_add_up_to_the_gradient_of_the_table():
+    rng = np.random.default_rng(0)
+    E, dz, tokens = rng.normal(size=(5, 2)), rng.normal(size=(3, 5)), np.array([1, 3, 1])
+    leaf = torch.tensor(E, requires_grad=True)
+    (leaf[torch.tensor(tokens)] @ leaf.T).backward(torch.tensor(dz))
+    np.testing.assert_allclose(sum(trials.both_parts(tokens, dz, E)), leaf.grad, rtol=1e-12)
+
+
+# The answers, derived a second time -------------------------------------------------------------------------
+
+
+def test_the_tied_row_is_the_derivative():
+    e_0, e_1, scale = symbols("e_0 e_1 scale", positive=True)
+    x = scale * e_0
+    loss = -log(exp(x * e_1) / (exp(x * e_0) + exp(x * e_1)))
+    point = {e_0: Rational(3, 5), e_1: Rational(-4, 3), scale: Rational(7, 4)}
+    gap = diff(loss, e_0) - exercises.tied_row(e_0, e_1, scale)
+    assert abs(gap.subs(point).evalf(30)) < 1e-25
+    assert simplify(exercises.tied_row(1, 1, 2)) == 1 and exercises.tied_row(0, 1, 2) == -1
+
+
+def grads(forward, dy, *arrays):
+    leaves = [torch.tensor(a, requires_grad=True) for a in arrays]
+    forward(*leaves).backward(torch.tensor(dy))
+    return [leaf.grad.numpy() for leaf in leaves]
+
+
+def bag(tokens):
+    return lambda E: functional.embedding_bag(torch.tensor(tokens), E, mode="mean", padding_idx=0)
+
+
+def test_the_others_against_autograd():
+    for case in exercises.TWICE_BACKWARD.cases:
+        dy, *arrays = case.inputs
+        wanted = grads(lambda x, W, b: (x @ W + b) @ W + b, dy, *arrays)
+        for ours, theirs in zip(exercises.twice_backward(*case.inputs), wanted, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+    for case in exercises.LOW_RANK_BACKWARD.cases:
+        dy, x, W, A, C, g = case.inputs
+        wanted = grads(lambda x, A, C, W=torch.tensor(W), g=g: x @ W + g * (x @ A) @ C, dy, x, A, C)
+        for ours, theirs in zip(exercises.low_rank_backward(*case.inputs), wanted, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+    for case in exercises.BLOCKS_BACKWARD.cases:
+        dy, x, W = case.inputs
+        wanted = grads(lambda x, W: x @ torch.block_diag(*W), dy, x, W)
+        for ours, theirs in zip(exercises.blocks_backward(*case.inputs), wanted, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+    for case in exercises.BAG_BACKWARD.cases:
+        dy, tokens, E = case.inputs
+        np.testing.assert_allclose(
+            exercises.bag_backward(*case.inputs), grads(bag(tokens), dy, E)[0], atol=1e-12
+        )
+
+
+def test_the_windows_hold_what_the_exercise_is_about():
+    cases = {case.name: case.inputs[1] for case in exercises.BAG_BACKWARD.cases}
+    usual = [tokens for name, tokens in cases.items() if name != "a window of padding only"]
+    assert all((tokens != 0).any(axis=1).all() for tokens in usual)
+    assert any((tokens == 0).any() for tokens in usual)
+    assert any(len(set(row[row > 0])) < (row > 0).sum() for tokens in usual for row in tokens)
+    assert (cases["a window of padding only"][1] == 0).all()
+
+
+# Right answers, written otherwise ---------------------------------------------------------------------------
+
+
+def twice_by_names(dy, x, W, b):
+    D = len(b)
+    rows, arriving = x.reshape(-1, D), dy.reshape(-1, D)
+    first = rows @ W + b
+    at_first = arriving @ W.T
+    dW = np.einsum("ni,nj->ij", first, arriving)
+    dW += np.einsum("ni,nj->ij", rows, at_first)
+    return (at_first @ W.T).reshape(x.shape), dW, arriving.sum(0) + at_first.sum(0)
+
+
+def twice_by_loops(dy, x, W, b):
+    dx, dW, db = np.zeros_like(x), np.zeros_like(W), np.zeros_like(b)
+    for n, t in np.ndindex(x.shape[:2]):
+        h, dh = x[n, t] @ W + b, W @ dy[n, t]
+        dW += np.outer(h, dy[n, t]) + np.outer(x[n, t], dh)
+        db += dh + dy[n, t]
+        dx[n, t] = W @ dh
+    return dx, dW, db
+
+
+def low_rank_by_einsum(dy, x, W, A, C, g):
+    dx = np.einsum("btf,df->btd", dy, W + g * A @ C)
+    dA = g * np.einsum("btd,btf,kf->dk", x, dy, C)
+    return dx, dA, g * np.einsum("btd,dk,btf->kf", x, A, dy)
+
+
+def low_rank_by_loops(dy, x, W, A, C, g):
+    dx, dA, dC = np.zeros_like(x), np.zeros_like(A), np.zeros_like(C)
+    for n, t in np.ndindex(x.shape[:2]):
+        back = g * C @ dy[n, t]
+        dx[n, t] = W @ dy[n, t] + A @ back
+        dA += np.outer(x[n, t], back)
+        dC += g * np.outer(A.T @ x[n, t], dy[n, t])
+    return dx, dA, dC
+
+
+def blocks_by_loops(dy, x, W):
+    G, K, E = W.shape
+    dx, dW = np.zeros_like(x), np.zeros_like(W)
+    for k in range(G):
+        mine, its = slice(k * K, (k + 1) * K), slice(k * E, (k + 1) * E)
+        dx[..., mine] = dy[..., its] @ W[k].T
+        dW[k] = np.tensordot(x[..., mine], dy[..., its], axes=([0, 1], [0, 1]))
+    return dx, dW
+
+
+def blocks_by_einsum(dy, x, W):
+    (B, T, _), (G, K, E) = x.shape, W.shape
+    parts, arriving = x.reshape(B, T, G, K), dy.reshape(B, T, G, E)
+    dx = np.einsum("btge,gke->btgk", arriving, W).reshape(x.shape)
+    return dx, np.einsum("btgk,btge->gke", parts, arriving)
+
+
+def bag_by_loops(dy, tokens, E):
+    dE = np.zeros_like(E)
+    for n, row in enumerate(tokens):
+        kept = row[row != 0]
+        for token in kept:
+            dE[token] += dy[n] / len(kept)
+    return dE
+
+
+def bag_by_add_at(dy, tokens, E):
+    dE, kept = np.zeros_like(E), tokens != 0
+    window, _ = np.nonzero(kept)
+    np.add.at(dE, tokens[kept], dy[window] / kept.sum(1)[window, None])
+    return dE
+
+
+RIGHT = {
+    "tied_row": (
+        lambda e_0, e_1, scale: scale * (2 * e_0 - e_1) / (1 + exp(scale * e_0 * e_1 - scale * e_0**2)),
+        lambda e_0, e_1, scale: diff(log(1 + exp(scale * e_0**2 - scale * e_0 * e_1)), e_0),
+    ),
+    "twice_backward": (twice_by_names, twice_by_loops),
+    "low_rank_backward": (low_rank_by_einsum, low_rank_by_loops, exercises.low_rank_by_matrix),
+    "blocks_backward": (blocks_by_loops, blocks_by_einsum),
+    "bag_backward": (bag_by_loops, bag_by_add_at),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_answers_are_accepted_however_written(name):
+    check_answers(name, RIGHT[name])
+
+
+def test_every_exercise_has_been_solved_otherwise():
+    assert set(RIGHT) == set(judge.chapters()["linear_and_embedding"])
