@@ -114,6 +114,10 @@ def bag(tokens):
     return lambda E: functional.embedding_bag(torch.tensor(tokens), E, mode="mean", padding_idx=0)
 
 
+def added(W, g):
+    return lambda x, A, C: x @ torch.tensor(W) + g * (x @ A) @ C
+
+
 def test_the_others_against_autograd():
     for case in exercises.TWICE_BACKWARD.cases:
         dy, *arrays = case.inputs
@@ -122,7 +126,7 @@ def test_the_others_against_autograd():
             np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
     for case in exercises.LOW_RANK_BACKWARD.cases:
         dy, x, W, A, C, g = case.inputs
-        wanted = grads(lambda x, A, C, W=torch.tensor(W), g=g: x @ W + g * (x @ A) @ C, dy, x, A, C)
+        wanted = grads(added(W, g), dy, x, A, C)
         for ours, theirs in zip(exercises.low_rank_backward(*case.inputs), wanted, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
     for case in exercises.BLOCKS_BACKWARD.cases:
@@ -237,3 +241,109 @@ def test_right_answers_are_accepted_however_written(name):
 
 def test_every_exercise_has_been_solved_otherwise():
     assert set(RIGHT) == set(judge.chapters()["linear_and_embedding"])
+
+
+# Wrong answers, as a learner gives them ---------------------------------------------------------------------
+
+
+def p_0(e_0, e_1, scale):
+    return 1 / (1 + exp(scale * e_0 * (e_1 - e_0)))
+
+
+def twice(dh=lambda dy, W: dy @ W.T, dx=lambda dh, W: dh @ W.T, dW=None, bias=1, batch=lambda g: g.sum(0)):
+    """The backward of a matrix used twice, with one thing wrong."""
+
+    def backward(dy, x, W, b):
+        h, first = x @ W + bias * b, dh(dy, W)
+        shares = x.mT @ first + h.mT @ dy if dW is None else dW(x, h, dy, first, W)
+        return dx(first, W), batch(shares), (first + dy).sum((0, 1))
+
+    return backward
+
+
+def low_rank(on_dh=1.0, on_dC=1.0, dx=lambda whole, low: whole + low, batch=lambda g: g.sum(0), of=None):
+    def backward(dy, x, W, A, C, g):
+        h, dh = x @ A, g * on_dh * dy @ C.T
+        dA = (of(x, h) if of else x).mT @ dh
+        return dx(dy @ W.T, dh @ A.T), batch(dA), batch(g * on_dC * h.mT @ dy)
+
+    return backward
+
+
+def blocks(shares=lambda g: g.sum((0, 1)), back=lambda d, x: d.reshape(x.shape), of=lambda W: W, spec="btgk"):
+    def backward(dy, x, W):
+        (B, T, _), (G, K, E) = x.shape, W.shape
+        parts, arriving = x.reshape(B, T, G, K), dy.reshape(B, T, G, E)
+        dx = np.einsum(f"btge,gke->{spec}", arriving, of(W))
+        return back(dx, x), shares(np.einsum("btgk,btge->btgke", parts, arriving))
+
+    return backward
+
+
+def bag_by_tokens(number=lambda kept, row: len(kept), keep=lambda row: row[row != 0], put=np.add.at):
+    def backward(dy, tokens, E):
+        dE = np.zeros_like(E)
+        for row, arriving in zip(tokens, dy, strict=True):
+            kept = keep(row)
+            if len(kept):
+                put(dE, kept, arriving / number(kept, row))
+        return dE
+
+    return backward
+
+
+def put_once(dE, kept, share):
+    dE[kept] += share
+
+
+def put_last(dE, kept, share):
+    dE[kept] = share
+
+
+def bag_with_nan(dy, tokens, E):
+    share = (tokens != 0) / (tokens != 0).sum(axis=1, keepdims=True)
+    return (share[:, :, None] * (tokens[:, :, None] == np.arange(len(E)))).sum(1).T @ dy
+
+
+WRONG = [
+    ("tied_row", lambda e_0, e_1, scale: p_0(e_0, e_1, scale) * scale * e_0, "Only the head", ""),
+    ("tied_row", lambda e_0, e_1, scale: scale * (2 * e_0 - e_1), "p_0 is missing", ""),
+    ("tied_row", lambda e_0, e_1, scale: p_0(e_0, e_1, scale) * (2 * e_0 - e_1), "missing from both", ""),
+    ("tied_row", lambda e_0, e_1, scale: p_0(e_0, e_1, scale) * scale * (2 * e_0 + e_1), "sign", "p_0 . e_1"),
+    ("tied_row", lambda e_0, e_1, scale: 2 * p_0(e_0, e_1, scale) * scale * e_0, "A term is missing", "e_1"),
+    ("tied_row", lambda e_0, e_1, scale: log(1 + exp(scale * e_0 * (e_0 - e_1))), "the loss itself", ""),
+    ("twice_backward", twice(dW=lambda x, h, dy, dh, W: h.mT @ dy), "last use only. .* dx and db", ""),
+    ("twice_backward", twice(dW=lambda x, h, dy, dh, W: 2 * (x.mT @ dy) @ W), "commute", ""),
+    ("twice_backward", twice(bias=0), "the bias is missing", ""),
+    ("twice_backward", twice(batch=lambda g: g), "keeps the axis of the sequences", ""),
+    ("twice_backward", twice(batch=lambda g: g[-1]), "last sequence only", ""),
+    ("twice_backward", twice(dx=lambda dh, W: dh), "passed twice", ""),
+    ("twice_backward", twice(dh=lambda dy, W: dy @ W), "transposed", "`dh`"),
+    ("low_rank_backward", low_rank(dx=lambda whole, low: whole), "lost the way through A and C", ""),
+    ("low_rank_backward", low_rank(dx=lambda whole, low: low), "lost the way through W", ""),
+    ("low_rank_backward", low_rank(on_dh=1 / 0.6, on_dC=1 / 0.6), "g is missing from all", ""),
+    ("low_rank_backward", low_rank(on_dC=0.6), "in dC twice", ""),
+    ("low_rank_backward", low_rank(batch=lambda g: g.mean(0)), "averaged over the sequences", ""),
+    ("low_rank_backward", low_rank(batch=lambda g: g[0]), "first sequence only", ""),
+    ("low_rank_backward", low_rank(of=lambda x, h: h), "One array stands", "`h` stands where `x`"),
+    ("blocks_backward", blocks(back=lambda d, x: d), "shape", ""),
+    ("blocks_backward", blocks(spec="gbtk"), "groups come first", ""),
+    ("blocks_backward", blocks(shares=lambda g: g.sum(1)), "keeps the axis of the sequences", ""),
+    ("blocks_backward", blocks(shares=lambda g: g.mean((0, 1))), "number of tokens", ""),
+    ("blocks_backward", blocks(shares=lambda g: g[-1, -1]), "last token only", ""),
+    ("blocks_backward", blocks(of=lambda W: W[:1].repeat(len(W), 0)), "weights of the first", ""),
+    ("blocks_backward", blocks(shares=lambda g: g.sum((0, 1)).mT), "transposed", "`dW`"),
+    ("bag_backward", bag_by_tokens(number=lambda kept, row: len(row)), "length of the window", ""),
+    ("bag_backward", bag_by_tokens(number=lambda kept, row: 1), "Not divided", ""),
+    ("bag_backward", bag_by_tokens(keep=lambda row: row), "Padding is treated", ""),
+    ("bag_backward", bag_by_tokens(number=lambda kept, row: len(set(kept))), "different tokens", ""),
+    ("bag_backward", bag_by_tokens(number=lambda kept, row: len(set(row))), "different ids", ""),
+    ("bag_backward", bag_by_tokens(put=put_once), "counts once", ""),
+    ("bag_backward", bag_by_tokens(put=put_last), "repeated tokens are lost", ""),
+    ("bag_backward", bag_with_nan, "has the output 0", ""),
+]
+
+
+@pytest.mark.parametrize("name, answer, kind, where", WRONG, ids=range(len(WRONG)))
+def test_a_wrong_answer_is_told_what_is_wrong(name, answer, kind, where):
+    check_answers(name, [answer], wrong=(kind, where))

@@ -56,6 +56,12 @@ TIED_ROW = Derivation(
           p_0 = 1 / (1 + exp(scale * e_0 * (e_1 - e_0))) → p_0 = 1
     - The sign is wrong: this is the derivative of ln p_1, and the loss is -ln p_1.
           return from_head + from_look_up → return -from_head - from_look_up
+    - This is the loss itself, before the derivative is taken.
+          return from_head + from_look_up → return -log(1 - p_0)
+    - This is the derivative of p_1. The loss is -ln p_1: divide by p_1, and change the sign.
+          return from_head + from_look_up → return (p_0 - 1) * (from_head + from_look_up)
+    - The loss is -ln p_1. Its derivative by the logits is p - q, without another factor p (1 - p).
+          return from_head + from_look_up → return (1 - p_0) * (from_head + from_look_up)
     - The 2 is missing: e_0² has the derivative 2 e_0, since e_0 stands in both factors of its logit.
           dx = p_0 * e_0 - p_0 * e_1 → dx = 0 * e_0 - p_0 * e_1
     """,
@@ -120,6 +126,22 @@ TWICE_BACKWARD = Exercise(
     - The two shares are multiplied or chained as for W², as if y = x W² had the derivative 2 x W. Matrices do
       not commute: take the two uses one after the other.
           x.mT @ dh + h.mT @ dy → 2 * W @ (x.mT @ dy)
+    - The two shares are chained as for a number, as if y = x W² had the derivative 2 x W. Matrices do not
+      commute: take the two uses one after the other.
+          x.mT @ dh + h.mT @ dy → 2 * (x.mT @ dy) @ W
+    - The two shares are chained as for a number, as if y = x W² had the derivative 2 x W. Matrices do not
+      commute: take the two uses one after the other.
+          x.mT @ dh + h.mT @ dy → 2 * (x.mT @ dy) @ W.T
+    - The two shares are multiplied. What two uses of a matrix send is added.
+          x.mT @ dh + h.mT @ dy → (x.mT @ dh) * (h.mT @ dy)
+    - x is used once, so dx is one product, dy passed through W twice. It is not a sum over the two uses of W.
+          dx = dh @ W.T → dx = dh @ W.T + dh
+    - dW holds the shares of the first sequence only.
+          (x.mT @ dh + h.mT @ dy).sum(axis=0) → (x.mT @ dh + h.mT @ dy)[0]
+    - dW holds the shares of the last sequence only: those of a loop must be added, not assigned.
+          (x.mT @ dh + h.mT @ dy).sum(axis=0) → (x.mT @ dh + h.mT @ dy)[-1]
+    - dx is the output of the forward.
+          dx = dh @ W.T → dx = h @ W + b
     - dW is averaged over the sequences; the shares of all of them are added.
           .sum(axis=0) → .mean(axis=0)
     - db is averaged over all positions; it is a sum.
@@ -184,7 +206,7 @@ LOW_RANK_BACKWARD = Exercise(
           dh = g * dy @ C.T → dh = dy @ C.T
     - g is missing from dC: y contains g (x A) C.
           dC = g * (h → dC = (h
-    - g stands there twice: it is in h already or in dh already, once on each way.
+    - g stands in dC twice. The low-rank product is multiplied by g once.
           dC = g * (h → dC = g * g * (h
     - dC is taken with x. What C multiplies is x A.
           dC = g * (h.mT → dC = g * (x.mT
@@ -197,8 +219,18 @@ LOW_RANK_BACKWARD = Exercise(
     - dA and dC are transposed: a gradient has the shape of its array.
           dA = (x.mT @ dh) → dA = (dh.mT @ x)
           dC = g * (h.mT @ dy) → dC = g * (dy.mT @ h)
-    - dA contains W: on its way to A, dy passes C alone.
-          dh = g * dy @ C.T → dh = g * dy @ (W.T @ A + C.T)
+    - dA and dC hold the shares of the first sequence only.
+          (x.mT @ dh).sum(axis=0) → (x.mT @ dh)[0]
+          (h.mT @ dy).sum(axis=0) → (h.mT @ dy)[0]
+    - dA and dC hold the shares of the last sequence only: those of a loop must be added, not assigned.
+          (x.mT @ dh).sum(axis=0) → (x.mT @ dh)[-1]
+          (h.mT @ dy).sum(axis=0) → (h.mT @ dy)[-1]
+    - dA and dC are averaged over all positions; they are sums. The 1/m of a mean loss has arrived in dy.
+          (x.mT @ dh).sum(axis=0) → (x.mT @ dh).mean(axis=0) / x.shape[1]
+          (h.mT @ dy).sum(axis=0) → (h.mT @ dy).mean(axis=0) / x.shape[1]
+    - This is the derivative by the whole matrix W + g A C. It has still to be taken to its factors.
+          dA = (x.mT @ dh).sum(axis=0) → dA = (x.mT @ dy).sum(axis=0)
+          dC = g * (h.mT @ dy).sum(axis=0) → dC = (x.mT @ dy).sum(axis=0)
     """,
     hints="""
     - Two ways lead from x to y: through W, and through A and then C. Name what lies between, h = x A.
@@ -243,6 +275,16 @@ BLOCKS_BACKWARD = Exercise(
           dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks / len(x)
     - dW is divided by the number of tokens; the 1/m of a mean loss has arrived in dy already.
           dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks / x_blocks.shape[1]
+    - dW is averaged over the positions; the shares of all of them are added.
+          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks / x.shape[1]
+    - dW holds the share of the last token only: those of a loop must be added, not assigned.
+          dW = x_blocks.mT @ dy_blocks → dW = x_blocks[:, -1:].mT @ dy_blocks[:, -1:]
+    - Only the last group of dW is filled: each group has a block of its own.
+          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks * (np.arange(G) == G - 1)[:, None, None]
+    - Only the first group of dW is filled: each group has a block of its own.
+          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks * (np.arange(G) == 0)[:, None, None]
+    - The blocks of W are used in the opposite order: group 0 has W[0].
+          dx_blocks = dy_blocks @ W.mT → dx_blocks = dy_blocks @ W[::-1].mT
     - dW holds the shares of the first sequence only.
           dW = x_blocks.mT @ dy_blocks → dW = x_blocks[:, : x.shape[1]].mT @ dy_blocks[:, : x.shape[1]]
     - dW holds the shares of the last sequence only: those of a loop must be added, not assigned.
@@ -315,9 +357,9 @@ def assigned(dy, tokens, share, E):
     return dE
 
 
-def distinct(tokens):
-    """The number of different tokens in each window, padding left out: (B, 1)."""
-    return np.array([[max(1, len(set(row) - {0}))] for row in tokens.tolist()])
+def distinct(tokens, padding=0):
+    """The number of different ids in each window, with the padding if it is 1: at least 1, (B, 1)."""
+    return np.array([[max(1, len(set(row) - {0} | {0} & set(padding * row)))] for row in tokens.tolist()])
 
 
 def times(tokens, E):
@@ -353,6 +395,15 @@ BAG_BACKWARD = Exercise(
     - Divided by the number of different tokens of a window. A token that occurs twice counts twice in the
       mean.
           number = np.maximum(counted.sum(axis=1, keepdims=True), 1) → number = distinct(tokens)
+    - Divided by the number of different ids, the padding among them. Each token counts as often as it occurs,
+      and padding not at all.
+          number = np.maximum(counted.sum(axis=1, keepdims=True), 1) → number = distinct(tokens, padding=1)
+    - Divided by one more than the number of tokens of the window.
+          np.maximum(counted.sum(axis=1, keepdims=True), 1) → (counted.sum(axis=1, keepdims=True) + 1)
+    - The rows are moved by one. Ids count from 0, and the padding has the row 0.
+          dE = weights.T @ dy → dE = np.roll(weights.T @ dy, 1, axis=0)
+    - The rows are moved by one. Ids count from 0, and the padding has the row 0.
+          dE = weights.T @ dy → dE = np.roll(weights.T @ dy, -1, axis=0)
     - Each row is divided by the number of times its token occurs. The shares of all occurrences are added.
           dE = weights.T @ dy → dE = weights.T @ dy / times(tokens, E)
     - Divided by the number of windows: the shares of all windows are added, not averaged.
