@@ -45,7 +45,7 @@ def one_batch_then_none(update, init, E, rate=0.01):
     return first, params["E"] - E - first
 
 
-def symmetric_end(loss_and_dz, V=96, steps=1500, rate=20.0):
+def symmetric_end(loss_and_dz, V=96, steps=2500, rate=20.0):
     """The loss of a symmetric table of logits A + Aᵀ of any rank, after gradient descent from 0."""
     A = np.zeros((V, V))
     for step in range(steps):
