@@ -319,6 +319,13 @@ WRONG = [
     ("twice_backward", twice(batch=lambda g: g[-1]), "last sequence only", ""),
     ("twice_backward", twice(dx=lambda dh, W: dh), "passed twice", ""),
     ("twice_backward", twice(dh=lambda dy, W: dy @ W), "transposed", "`dh`"),
+    (
+        "twice_backward",
+        twice(dW=lambda x, h, dy, dh, W: x.mT @ (dh @ W.T) + h.mT @ dy),
+        "One array stands",
+        "`dx` stands where `dh`",
+    ),
+    ("low_rank_backward", low_rank(dx=lambda whole, low: 0.6 * whole + low), "wrong place", "`g` belongs"),
     ("low_rank_backward", low_rank(dx=lambda whole, low: whole), "lost the way through A and C", ""),
     ("low_rank_backward", low_rank(dx=lambda whole, low: low), "lost the way through W", ""),
     ("low_rank_backward", low_rank(on_dh=1 / 0.6, on_dC=1 / 0.6), "g is missing from all", ""),
@@ -340,6 +347,8 @@ WRONG = [
     ("bag_backward", bag_by_tokens(number=lambda kept, row: len(set(row))), "different ids", ""),
     ("bag_backward", bag_by_tokens(put=put_once), "counts once", ""),
     ("bag_backward", bag_by_tokens(put=put_last), "repeated tokens are lost", ""),
+    ("bag_backward", lambda *case: -exercises.bag_backward(*case), "sign of a whole line", ""),
+    ("bag_backward", lambda *case: np.roll(exercises.bag_backward(*case), -1, 0), "moved by one", ""),
     ("bag_backward", bag_with_nan, "has the output 0", ""),
 ]
 

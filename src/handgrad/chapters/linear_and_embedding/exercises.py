@@ -62,6 +62,10 @@ TIED_ROW = Derivation(
           return from_head + from_look_up → return (p_0 - 1) * (from_head + from_look_up)
     - The loss is -ln p_1. Its derivative by the logits is p - q, without another factor p (1 - p).
           return from_head + from_look_up → return (1 - p_0) * (from_head + from_look_up)
+    - This is the derivative by λ, and not by e_0.
+          return from_head + from_look_up → return e_0 * dx
+    - The softmax is that of the table's entries. Its logits are x e_0 and x e_1, with x = λ e_0.
+          1 / (1 + exp(scale * e_0 * (e_1 - e_0))) → 1 / (1 + exp(e_1 - e_0))
     - The 2 is missing: e_0² has the derivative 2 e_0, since e_0 stands in both factors of its logit.
           dx = p_0 * e_0 - p_0 * e_1 → dx = 0 * e_0 - p_0 * e_1
     """,
@@ -114,6 +118,8 @@ TWICE_BACKWARD = Exercise(
           x.mT @ dh → x.mT @ dy
     - Both shares are taken with the gradient that arrives at the first use. At the second arrives dy itself.
           h.mT @ dy → h.mT @ dh
+    - The outputs stand where the inputs should: the first use has the input x, the second h.
+          x.mT @ dh + h.mT @ dy → h.mT @ dh + (h @ W + b).mT @ dy
     - Both shares are taken with the input x. The input of the second use is h = x W + b.
           h.mT @ dy → x.mT @ dy
     - The input of the second use is x W + b; the bias is missing from it.
@@ -244,9 +250,9 @@ LOW_RANK_BACKWARD = Exercise(
 
 
 def blocks_backward(dy, x, W):
-    G, K, E = W.shape
-    x_blocks = x.reshape(-1, G, K).transpose(1, 0, 2)
-    dy_blocks = dy.reshape(-1, G, E).transpose(1, 0, 2)
+    H, K, E = W.shape
+    x_blocks = x.reshape(-1, H, K).transpose(1, 0, 2)
+    dy_blocks = dy.reshape(-1, H, E).transpose(1, 0, 2)
     dx_blocks = dy_blocks @ W.mT
     dW = x_blocks.mT @ dy_blocks
     dx = dx_blocks.transpose(1, 0, 2).reshape(x.shape)
@@ -258,18 +264,18 @@ BLOCKS_BACKWARD = Exercise(
     outputs="dx dW",
     inputs={"dy": normal("B T H*E"), "x": repeating("B T H*K"), "W": normal("H K E")},
     stories="""
-    - The features are dealt to the groups in turn, 0, G, 2G, … to the first. A group is a run of neighbours:
+    - The features are dealt to the groups in turn, 0, H, 2G, … to the first. A group is a run of neighbours:
       features 0 to K - 1 belong to group 0.
-          x.reshape(-1, G, K).transpose(1, 0, 2) → x.reshape(-1, K, G).transpose(2, 0, 1)
-          dy.reshape(-1, G, E).transpose(1, 0, 2) → dy.reshape(-1, E, G).transpose(2, 0, 1)
+          x.reshape(-1, H, K).transpose(1, 0, 2) → x.reshape(-1, K, H).transpose(2, 0, 1)
+          dy.reshape(-1, H, E).transpose(1, 0, 2) → dy.reshape(-1, E, H).transpose(2, 0, 1)
           dx_blocks.transpose(1, 0, 2) → dx_blocks.transpose(1, 2, 0)
     - The groups come first in memory when dx is given its shape, so its numbers stand in wrong places. Put
       the group's axis back beside its features before reshaping.
           dx_blocks.transpose(1, 0, 2).reshape → dx_blocks.reshape
-    - The tokens and the groups are mixed up: a reshape to (G, tokens, features) cuts the array elsewhere.
-      Reshape to (tokens, G, features) first, then move the axis.
-          x.reshape(-1, G, K).transpose(1, 0, 2) → x.reshape(G, -1, K)
-          dy.reshape(-1, G, E).transpose(1, 0, 2) → dy.reshape(G, -1, E)
+    - The tokens and the groups are mixed up: a reshape to (H, tokens, features) cuts the array elsewhere.
+      Reshape to (tokens, H, features) first, then move the axis.
+          x.reshape(-1, H, K).transpose(1, 0, 2) → x.reshape(H, -1, K)
+          dy.reshape(-1, H, E).transpose(1, 0, 2) → dy.reshape(H, -1, E)
           dx_blocks.transpose(1, 0, 2).reshape → dx_blocks.reshape
     - dW is divided by the number of sequences; the shares of all of them are added.
           dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks / len(x)
@@ -280,9 +286,9 @@ BLOCKS_BACKWARD = Exercise(
     - dW holds the share of the last token only: those of a loop must be added, not assigned.
           dW = x_blocks.mT @ dy_blocks → dW = x_blocks[:, -1:].mT @ dy_blocks[:, -1:]
     - Only the last group of dW is filled: each group has a block of its own.
-          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks * (np.arange(G) == G - 1)[:, None, None]
+          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks * (np.arange(H) == H - 1)[:, None, None]
     - Only the first group of dW is filled: each group has a block of its own.
-          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks * (np.arange(G) == 0)[:, None, None]
+          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks * (np.arange(H) == 0)[:, None, None]
     - The blocks of W are used in the opposite order: group 0 has W[0].
           dx_blocks = dy_blocks @ W.mT → dx_blocks = dy_blocks @ W[::-1].mT
     - dW holds the shares of the first sequence only.
@@ -290,12 +296,16 @@ BLOCKS_BACKWARD = Exercise(
     - dW holds the shares of the last sequence only: those of a loop must be added, not assigned.
           dW = x_blocks.mT @ dy_blocks → dW = x_blocks[:, -x.shape[1] :].mT @ dy_blocks[:, -x.shape[1] :]
     - dW keeps the axis of the sequences: one block serves them all, so their shares are added.
-          dW = x_blocks.mT @ dy_blocks → dW = per_sequence(x, dy, G)
+          dW = x_blocks.mT @ dy_blocks → dW = per_sequence(x, dy, H)
     - dW is that of a whole matrix, with the entries between different groups. Between groups there is no
       weight: only the blocks on the diagonal exist.
-          dW = x_blocks.mT @ dy_blocks → dW = x.reshape(-1, G * K).T @ dy.reshape(-1, G * E)
+          dW = x_blocks.mT @ dy_blocks → dW = x.reshape(-1, H * K).T @ dy.reshape(-1, H * E)
     - dx of each group collects from the outputs of all groups. Each group has outputs of its own.
           dx_blocks = dy_blocks @ W.mT → dx_blocks = dy_blocks.sum(axis=0) @ W.mT
+    - In dx the last group is missing: all of them are needed.
+          dx_blocks = dy_blocks @ W.mT → dx_blocks = dy_blocks @ W.mT * (np.arange(H) < H - 1)[:, None, None]
+    - In dx the groups are added up. Each group has inputs of its own, which stand side by side.
+          dx_blocks.transpose(1, 0, 2).reshape(x.shape) → dx_blocks.sum(axis=0).reshape(*x.shape[:2], K)
     - All groups use the weights of the first. Each has a block of its own.
           dx_blocks = dy_blocks @ W.mT → dx_blocks = dy_blocks @ W[:1].mT
     - The shares of all groups are added in dW. The groups do not share their weights.
@@ -304,7 +314,7 @@ BLOCKS_BACKWARD = Exercise(
     hints="""
     - One group by itself is a linear layer with K inputs and E outputs. Which slice of x and which of dy
       belong to it?
-    - Split the last axis: x.reshape(B, T, G, K) and dy.reshape(B, T, G, E). Then sum over what is
+    - Split the last axis: x.reshape(B, T, H, K) and dy.reshape(B, T, H, E). Then sum over what is
       shared.
     - dx: over the outputs of the same group, with W transposed within the group. dW: over sequences and
       positions.
@@ -312,10 +322,10 @@ BLOCKS_BACKWARD = Exercise(
 )
 
 
-def per_sequence(x, dy, G):
-    """dW before the sum over sequences: (B, G, K, E)."""
+def per_sequence(x, dy, H):
+    """dW before the sum over sequences: (B, H, K, E)."""
     B, T = x.shape[:2]
-    return np.einsum("btgk,btge->bgke", x.reshape(B, T, G, -1), dy.reshape(B, T, G, -1))
+    return np.einsum("btgk,btge->bgke", x.reshape(B, T, H, -1), dy.reshape(B, T, H, -1))
 
 
 # 5 ----------------------------------------------------------------------------------------------------------
@@ -360,6 +370,12 @@ def assigned(dy, tokens, share, E):
 def distinct(tokens, padding=0):
     """The number of different ids in each window, with the padding if it is 1: at least 1, (B, 1)."""
     return np.array([[max(1, len(set(row) - {0} | {0} & set(padding * row)))] for row in tokens.tolist()])
+
+
+def mixed(dy, tokens, E):
+    """The gradients of all windows added, times the share of each token in all windows together."""
+    counts = ((tokens[:, :, None] == np.arange(len(E))) & (tokens != 0)[:, :, None]).sum(axis=(0, 1))
+    return counts[:, None] / max(counts.sum(), 1) * dy.sum(axis=0)
 
 
 def times(tokens, E):
@@ -408,6 +424,11 @@ BAG_BACKWARD = Exercise(
           dE = weights.T @ dy → dE = weights.T @ dy / times(tokens, E)
     - Divided by the number of windows: the shares of all windows are added, not averaged.
           dE = weights.T @ dy → dE = weights.T @ dy / len(dy)
+    - The features of dy are averaged. The mean is that of tokens; each feature of a row has its own gradient.
+          dE = weights.T @ dy → dE = weights.T @ dy.mean(axis=1, keepdims=True) + 0 * E
+    - The windows are mixed: all gradients are added and dealt out by the counts of all tokens. A token
+      receives the gradients of its own windows only.
+          dE = weights.T @ dy → dE = mixed(dy, tokens, E)
     - Divided by the number of tokens of all windows together. Each window has a number of its own.
           counted.sum(axis=1, keepdims=True) → counted.sum()
     - The numbers of tokens are counted along the wrong axis: over the windows, and not within each.
