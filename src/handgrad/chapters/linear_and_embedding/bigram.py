@@ -24,20 +24,11 @@ def init(r, seed):
     return [0.5 * r**-0.25 * rng.standard_normal(shape) for shape in ((V, r), (r, V))]
 
 
-def truncated(counts, r, kappa, weighted=False):
-    """The rank-r table (V, V) nearest to the centred logarithms of counts + kappa, by singular values.
-
-    weighted: the squared error of an entry counts in proportion to (n_u + κV)(n_v + κV), and the rows are
-    centred with the weights of their columns.
-    """
-    smooth = counts + kappa
-    log = np.log(smooth)
-    rows, columns = smooth.sum(axis=1, keepdims=True), smooth.sum(axis=0)
-    if not weighted:
-        rows, columns = np.ones_like(rows), np.ones_like(columns)
-    centred = log - (log * columns).sum(axis=1, keepdims=True) / columns.sum()
-    left, values, right = np.linalg.svd(np.sqrt(rows) * centred * np.sqrt(columns))
-    return (left[:, :r] * values[:r]) @ right[:r] / np.sqrt(rows) / np.sqrt(columns)
+def truncated(counts, r, kappa):
+    """The rank-r table (V, V) nearest to the centred logarithms of counts + kappa, by singular values."""
+    log = np.log(counts + kappa)
+    left, values, right = np.linalg.svd(log - log.mean(axis=1, keepdims=True))
+    return (left[:, :r] * values[:r]) @ right[:r]
 
 
 def twin_train(counts, r, seed, steps, rate):
