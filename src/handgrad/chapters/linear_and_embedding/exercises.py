@@ -264,7 +264,7 @@ BLOCKS_BACKWARD = Exercise(
     outputs="dx dW",
     inputs={"dy": normal("B T H*E"), "x": repeating("B T H*K"), "W": normal("H K E")},
     stories="""
-    - The features are dealt to the groups in turn, 0, H, 2G, … to the first. A group is a run of neighbours:
+    - The features are dealt to the groups in turn, 0, H, 2H, … to the first. A group is a run of neighbours:
       features 0 to K - 1 belong to group 0.
           x.reshape(-1, H, K).transpose(1, 0, 2) → x.reshape(-1, K, H).transpose(2, 0, 1)
           dy.reshape(-1, H, E).transpose(1, 0, 2) → dy.reshape(-1, E, H).transpose(2, 0, 1)
