@@ -261,6 +261,13 @@ def blocks(shares=lambda g: g.sum((0, 1)), back=lambda d, x: d.reshape(x.shape),
     return backward
 
 
+def blocks_in_turn(dy, x, W):
+    (B, T, _), (H, K, E) = x.shape, W.shape
+    parts, arriving = x.reshape(B, T, K, H), dy.reshape(B, T, E, H)
+    dx = np.einsum("bteg,gke->btkg", arriving, W).reshape(x.shape)
+    return dx, np.einsum("btkg,bteg->gke", parts, arriving)
+
+
 def bag_by_tokens(number=lambda kept, row: len(kept), keep=lambda row: row[row != 0], put=np.add.at):
     def backward(dy, tokens, E):
         dE = np.zeros_like(E)
@@ -314,6 +321,7 @@ WRONG = [
     ("low_rank_backward", low_rank(batch=lambda g: g.mean(0)), "averaged over the sequences", ""),
     ("low_rank_backward", low_rank(batch=lambda g: g[0]), "first sequence only", ""),
     ("low_rank_backward", low_rank(of=lambda x, h: h), "One array stands", "`h` stands where `x`"),
+    ("blocks_backward", blocks_in_turn, "dealt to the groups in turn, 0, H, 2H", ""),
     ("blocks_backward", blocks(back=lambda d, x: d), "shape", ""),
     ("blocks_backward", blocks(spec="gbtk"), "groups come first", ""),
     ("blocks_backward", blocks(shares=lambda g: g.sum(1)), "keeps the axis of the sequences", ""),
