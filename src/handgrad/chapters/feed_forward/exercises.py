@@ -35,6 +35,10 @@ SWISH_BETA_SLOPE = Derivation(
           x**2 → beta * x
     - The factor 1 - σ is missing: the logistic function has the slope σ(1 - σ).
           * (1 - gate) →
+    - The second factor is σ again. The logistic function has the slope σ(1 - σ), not σ².
+          * (1 - gate) → * gate
+    - 1 - σ² is the slope of the tanh in the tanh's own value. The logistic function has the slope σ(1 - σ).
+          gate * (1 - gate) → (1 - gate**2)
     - This is the slope of the gate with nothing behind it: both the x in front and the inner derivative are
       missing.
           x**2 * gate → gate
@@ -68,7 +72,7 @@ EQUAL_UNITS = Derivation(
     equal_units,
     domains={"D": "count", "F": "count"},
     stories="""
-    - This is the rule without biases. Here every matrix has one, and they are counted.
+    - This is 2F/3, the rule without biases. With all biases counted it is another number.
           return plain / each → return 2 * F / 3
     - A gated unit has two biases, one behind W_gate and one behind W_up; one of them is missing.
           3 * D + 2 → 3 * D + 1
@@ -86,6 +90,10 @@ EQUAL_UNITS = Derivation(
           return plain / each → return F * (3 * D + 2) / (2 * D + 1)
     - This is the number of parameters of the plain layer. Asked is a number of units.
           return plain / each → return 2 * D * F + F + D
+    - This is the number of parameters of a gated layer with F units. Asked is a number of units.
+          return plain / each → return 3 * D * F + 2 * F + D
+    - The plain units are given two biases each. A plain unit has one, behind the first matrix.
+          2 * D * F + F → 2 * D * F + 2 * F
     """,
     hints="""
     - Count each layer: for every matrix its entries, and a bias as long as its number of columns.
@@ -138,6 +146,10 @@ PRELU_BACKWARD = Exercise(
           np.where(positive, 1, alpha) → np.where(positive, 1, 0 * alpha)
     - The two slopes are exchanged: it is 1 above 0 and α below.
           np.where(positive, 1, alpha) → np.where(positive, alpha, 1)
+    - Below 0 the slope is α alone, not 1 + α: the two cases exclude each other.
+          np.where(positive, 1, alpha) → np.where(positive, 1, 1 + alpha)
+    - Above 0 the slope is 1, without α: the two cases exclude each other.
+          np.where(positive, 1, alpha) → np.where(positive, 1 + alpha, alpha)
     - Above 0 the slope is 1. Here dx is multiplied by x there: that is the value, not the slope.
           np.where(positive, 1, alpha) → np.where(positive, x, alpha * x)
     - dα is formed with dx, not with dy. What arrives at the output meets the derivative of the output by α.
@@ -177,6 +189,10 @@ SQUARED_RELU_BACKWARD = Exercise(
           da * 2 * r → da * r
     - The slope is 2h everywhere. Units below 0 are switched off, and nothing passes them.
           da * 2 * r → da * 2 * h
+    - The slope is 2|h|. Units below 0 are switched off, and nothing passes them.
+          da * 2 * r → da * 2 * np.abs(h)
+    - The slope is taken where the unit is off: it is 2h above 0, and 0 below.
+          da * 2 * r → da * 2 * np.minimum(h, 0)
     - The slope is taken at a, at what left the activation. It is 2 max(h, 0), from what entered.
           da * 2 * r → da * 2 * a
     - The value of the activation stands for its slope.
@@ -254,13 +270,20 @@ TWO_EXPERTS_BACKWARD = Exercise(
     - The other expert is missing from the gradient of the gate: g takes away from it what it gives to the
       first.
           (y_a - y_b) → y_a
+    - In the gradient of the gate the experts are weighted. What g multiplies is the whole difference of their
+      answers.
+          (y_a - y_b) → (g * y_a - (1 - g) * y_b)
+    - 1 - g² is the slope of the tanh in the tanh's own value. The logistic function has the slope g(1 - g).
+          dr = dg * g * (1 - g) → dr = dg * (1 - g**2)
+    - The slope of the logistic function is g(1 - g), not g².
+          dr = dg * g * (1 - g) → dr = dg * g * g
     - The sign of the gradient of the gate is wrong: a larger g gives more of the first expert, less of the
       second.
           (y_a - y_b) → (y_b - y_a)
     - The gate adds the two experts in its gradient. A larger g takes away from the second: a difference.
           (y_a - y_b) → (y_a + y_b)
-    - The gradient of g is not right: what multiplies g in the output is the difference of the experts, not the
-      output.
+    - The gradient of g is formed with the whole output. What multiplies g in the output is the difference of
+      the experts.
           (y_a - y_b) → (g * y_a + (1 - g) * y_b)
     - Both experts are weighted with g. The second has the weight 1 - g.
           dy_b = (1 - g) * dy → dy_b = g * dy

@@ -14,7 +14,7 @@ def windows(tokens, length):
     return np.lib.stride_tricks.sliding_window_view(tokens, length + 1)
 
 
-def init(seed, length=8, F=256, size=np.sqrt(2), bias=0.0):
+def init(seed, length=8, F=256, size=2**0.5, bias=0.0):
     """Parameters, float32: a table of characters and a feed-forward layer to V logits.
 
     The weights W_1 are N(0, size² / inputs), W_2 are N(0, 1 / inputs); bias is every entry of b_1.
