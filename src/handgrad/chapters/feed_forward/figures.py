@@ -36,7 +36,7 @@ def integers():
         ("ReLU", r"$W_2$", "(3, 2, 0)", "", "(1, 3, −1)"),
         (r"$W_2$", "$L$", "(8, −1)", "", "(1, −1)"),
     ]
-    return backward_graph(nodes, edges, height=2.6)
+    return backward_graph(nodes, edges, height=2.9)
 
 
 def layer():
