@@ -88,7 +88,7 @@ def slopes(axes, places, curves, at, back):
         plot.plot(at, back[name], "o", color=COLOUR[LINES[n]], ms=6, zorder=4)
     plot.axvline(at, color=COLOUR["grey"], lw=0.8, ls=":")
     plot.axhline(0, color=COLOUR["grey"], lw=0.8, ls="-")
-    plot.set(xlabel="h, what the activation received", ylabel="φ′(h)", ylim=(-0.25, 1.25))
+    plot.set(xlabel="h", ylabel="φ′(h)", ylim=(-0.25, 1.25))
     plot.legend(loc="upper left", fontsize=9)
     colours = [COLOUR[LINES[n]] for n in range(len(back))]
     bars.barh(range(len(back)), back.values(), color=colours, height=0.6)
