@@ -35,6 +35,8 @@ SWISH_BETA_SLOPE = Derivation(
           x**2 → beta * x
     - The factor 1 - σ is missing: the logistic function has the slope σ(1 - σ).
           * (1 - gate) →
+    - A second term xσ is added, as if the x in front moved with β. x is held still: only the gate moves.
+          return x**2 * gate * (1 - gate) → return x * gate + x**2 * gate * (1 - gate)
     - The second factor is σ again. The logistic function has the slope σ(1 - σ), not σ².
           * (1 - gate) → * gate
     - 1 - σ² is the slope of the tanh in the tanh's own value. The logistic function has the slope σ(1 - σ).
@@ -146,6 +148,12 @@ PRELU_BACKWARD = Exercise(
           np.where(positive, 1, alpha) → np.where(positive, 1, 0 * alpha)
     - The two slopes are exchanged: it is 1 above 0 and α below.
           np.where(positive, 1, alpha) → np.where(positive, alpha, 1)
+    - max(dy, α dy) decides by the sign of the gradient. Which slope counts is decided by the sign of x.
+          dx = dy * slope → dx = np.maximum(dy, alpha * dy)
+    - In dα the α stands inside the minimum. By α the derivative of αx is x, and it counts where x is below 0.
+          np.minimum(x, 0) → np.minimum(alpha * x, 0)
+    - dα is averaged over the inputs below 0. All tokens share α, so their shares are added.
+          .sum(axis=(0, 1)) → .sum(axis=(0, 1)) / np.maximum((x < 0).sum(axis=(0, 1)), 1)
     - Below 0 the slope is α alone, not 1 + α: the two cases exclude each other.
           np.where(positive, 1, alpha) → np.where(positive, 1, 1 + alpha)
     - Above 0 the slope is 1, without α: the two cases exclude each other.
@@ -189,6 +197,19 @@ SQUARED_RELU_BACKWARD = Exercise(
           da * 2 * r → da * r
     - The slope is 2h everywhere. Units below 0 are switched off, and nothing passes them.
           da * 2 * r → da * 2 * h
+    - The ReLU is applied to the gradient as well. What arrives at a unit that is on passes, also if it is
+      negative.
+          da = dy @ W_2.T → da = np.maximum(dy @ W_2.T, 0)
+    - In dW_2 stands the slope 2 max(h, 0). What W_2 multiplies is the value, the square.
+          (a.mT @ dy) → ((2 * r).mT @ dy)
+    - The gradient dy is added to dx, as around a residual connection. This layer has none.
+          dx = dh @ W_1.T → dx = dh @ W_1.T + dy
+    - The gradients of the weights are those of the last sequence alone. All sequences use them: add.
+          (x.mT @ dh).sum(axis=0) → (x.mT @ dh)[-1]
+          (a.mT @ dy).sum(axis=0) → (a.mT @ dy)[-1]
+    - The gradients of the weights are those of the first sequence alone. All sequences use them: add.
+          (x.mT @ dh).sum(axis=0) → (x.mT @ dh)[0]
+          (a.mT @ dy).sum(axis=0) → (a.mT @ dy)[0]
     - The slope is 2|h|. Units below 0 are switched off, and nothing passes them.
           da * 2 * r → da * 2 * np.abs(h)
     - The slope is taken where the unit is off: it is 2h above 0, and 0 below.
@@ -304,6 +325,8 @@ TWO_EXPERTS_BACKWARD = Exercise(
           (x.mT @ dy_a).sum(axis=0) → (x.mT @ dy_a).mean(axis=0)
           (x.mT @ dy_b).sum(axis=0) → (x.mT @ dy_b).mean(axis=0)
           (dr * x).sum(axis=(0, 1)) → (dr * x).sum(axis=1).mean(axis=0)
+    - The gradient of g is summed over the positions too. Each token has its own g.
+          .sum(axis=-1, keepdims=True) → .sum(axis=(1, 2), keepdims=True)
     - dw still has an axis for the sequences. All tokens of all sequences share w: sum over both axes.
           (dr * x).sum(axis=(0, 1)) → (dr * x).sum(axis=1)
     """,
