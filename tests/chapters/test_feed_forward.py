@@ -1,0 +1,318 @@
+"""Chapter 04: figures, counts, faults; its exercises derived again, solved otherwise, answered wrongly."""
+
+import numpy as np
+import pytest
+import torch
+from judging import check_answers
+from sympy import Rational, S, diff, exp, solve, symbols, tanh
+
+from handgrad import manual
+from handgrad.chapters.feed_forward import exercises, faults, figures, window
+from handgrad.course import judge
+from handgrad.ops import feed_forward, feed_forward_backward
+
+# The figures ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draw", [figures.integers, figures.layer, figures.gated])
+def test_the_graphs_find_room_for_their_texts(draw):
+    assert draw().axes
+
+
+def test_the_integers_in_the_picture_are_those_of_the_shipped_lines():
+    params = {"W_1": np.array([[1.0, -1, 0], [1, 1, -1]]), "b_1": np.array([0.0, 1, 0])}
+    params |= {"W_2": np.array([[1.0, 0], [2, -1], [4, 5]]), "b_2": np.array([1.0, 1])}
+    y, cache = feed_forward(np.array([[1.0, 2.0]]), params)
+    dx, _ = feed_forward_backward(np.array([[1.0, -1.0]]), cache)
+    values = [cache["active"]["x"], cache["second"]["x"], y, dx]
+    texts = {text.get_text() for text in figures.integers().axes[0].texts}
+    expected = {"(" + ", ".join(f"{n:g}" for n in row[0]).replace("-", "−") + ")" for row in values}
+    assert expected == {"(3, 2, −2)", "(3, 2, 0)", "(8, −1)", "(−2, 4)"} and expected <= texts
+
+
+# What the chapter trains with -------------------------------------------------------------------------------
+
+
+def test_the_windows_and_the_parameters():
+    tokens = np.arange(7) % 5
+    assert window.windows(tokens, 2).tolist()[:2] == [[0, 1, 2], [1, 2, 3]]
+    plain, gated = window.init(0)["layer"], window.init_gated(0)["layer"]
+    assert abs(plain["W_1"].std() * np.sqrt(128 / 2) - 1) < 0.02 and plain["W_1"].dtype == np.float32
+    sizes = [sum(w.size for w in layer.values()) for layer in (plain, gated)]
+    assert sizes == [57696, 57376]
+
+
+def test_the_tables_of_counts_against_loops():
+    rng = np.random.default_rng(0)
+    training, held_out = rng.integers(0, 3, 60), rng.integers(0, 4, 30)
+    rows, asked = window.windows(training, 3), window.windows(held_out, 3)
+    found = window.counted(rows, asked, most=2)
+
+    def probability(context, a, kappas):
+        length = len(context)
+        base = 1 / manual.V if length <= 1 else probability(context[1:], a, kappas)
+        cut = rows[:, 3 - length :]
+        of_context = [row for row in cut.tolist() if row[:-1] == context]
+        of_pair = sum(row[-1] == a for row in of_context)
+        return (of_pair + kappas[length] * base) / (len(of_context) + kappas[length])
+
+    kappas = {}
+    for length in (0, 1, 2):
+        losses = []
+        for kappas[length] in window.KAPPAS:
+            logs = [np.log(probability(row[3 - length : 3], row[3], kappas)) for row in asked.tolist()]
+            losses.append(-np.mean(logs))
+        kappas[length] = window.KAPPAS[np.argmin(losses)]
+        assert abs(found[length] - min(losses)) < 1e-12
+    assert list(window.named({0: 1.0, 1: 2.0, 2: 3.0, 3: 4.0}).values())[1:] == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_the_pairs_and_their_entropy():
+    pairs, share, entropy = window.pairs(np.array([0, 1, 0, 1, 0, 2]))
+    assert pairs.tolist() == [[0, 1], [0, 2], [1, 0]] and np.allclose(share, [0.4, 0.2, 0.4])
+    assert abs(entropy - 0.6 * (np.log(3) - 2 / 3 * np.log(2))) < 1e-12
+
+
+def test_what_moved():
+    before, after = window.init(0), window.init(0)
+    assert window.moved(before, after) == []
+    after["layer"]["b_2"][3] += 1e-6
+    assert window.moved(before, after) == ["b_2"]
+
+
+def test_every_fault_is_one_and_only_where_it_should_be():
+    rng = np.random.default_rng(0)
+    shapes = {"W_1": (4, 7), "b_1": (7,), "W_2": (7, 4), "b_2": (4,)}
+    params = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    errors = faults.compare(rng.normal(size=(9, 4)), params, "gelu", rng)
+    assert (errors[1] > 1e-5).all() and len(faults.FAULTS) == 5
+    assert faults.largest_error(faults.faulty(), *_arriving(rng, params)) == 0
+
+
+def _arriving(rng, params):
+    y, cache = feed_forward(rng.normal(size=(9, 4)), params, "gelu")
+    return rng.normal(size=y.shape), cache
+
+
+# The answers derived a second time --------------------------------------------------------------------------
+
+
+def test_the_formulas():
+    x, beta = symbols("x beta", real=True)
+    mine = diff(x / (1 + exp(-beta * x)), beta) - exercises.swish_beta_slope(x, beta)
+    assert all(
+        abs(mine.subs({x: a, beta: b}).evalf(30)) < 1e-25 for a, b in ((S(2), S(-1)), (S(-3), S(2) / 3))
+    )
+    D, F, units = symbols("D F units", positive=True)
+    plain, gated = 2 * D * F + F + D, 3 * D * units + 2 * units + D
+    assert (solve(plain - gated, units)[0] - exercises.equal_units(D, F)).simplify() == 0
+
+
+def _against_autograd(exercise, forward):
+    for case in exercise.cases:
+        dy, *inputs = case.inputs
+        leaves = [torch.tensor(array, requires_grad=True) for array in inputs]
+        forward(*leaves).backward(torch.tensor(dy))
+        for mine, leaf in zip(exercise.answer(dy, *inputs), leaves, strict=True):
+            np.testing.assert_allclose(mine, leaf.grad, rtol=1e-9, atol=1e-12)
+
+
+def test_prelu_and_the_squared_relu_and_the_experts_against_autograd():
+    def prelu(x, alpha):
+        return torch.clamp(x, min=0) + alpha * torch.clamp(x, max=0)
+
+    def squared(x, W_1, W_2):
+        return torch.relu(x @ W_1) ** 2 @ W_2
+
+    def experts(x, W_a, W_b, w):
+        g = torch.sigmoid(x @ w)[..., None]
+        return g * (x @ W_a) + (1 - g) * (x @ W_b)
+
+    _against_autograd(exercises.PRELU_BACKWARD, prelu)
+    _against_autograd(exercises.SQUARED_RELU_BACKWARD, squared)
+    _against_autograd(exercises.TWO_EXPERTS_BACKWARD, experts)
+
+
+def test_no_case_stands_at_the_kink():
+    for case in exercises.PRELU_BACKWARD.cases:
+        _, x, alpha = case.inputs
+        assert np.abs(x).min() > 1e-4 and (x < 0).any() and (np.abs(alpha) > 1e-3).all()
+    for case in exercises.SQUARED_RELU_BACKWARD.cases:
+        _, x, W_1, _ = case.inputs
+        assert np.abs(x @ W_1).min() > 1e-6
+
+
+# Right answers, written otherwise ---------------------------------------------------------------------------
+
+
+def prelu_by_loops(dy, x, alpha):
+    dx, dalpha = np.zeros_like(x), np.zeros_like(alpha)
+    for b, t, i in np.ndindex(*x.shape):
+        dx[b, t, i] = dy[b, t, i] if x[b, t, i] > 0 else alpha[i] * dy[b, t, i]
+        dalpha[i] += dy[b, t, i] * x[b, t, i] if x[b, t, i] < 0 else 0.0
+    return dx, dalpha
+
+
+def prelu_by_sign(dy, x, alpha):
+    on = (np.sign(x) + 1) / 2
+    return dy * (on + (1 - on) * alpha), np.einsum("btd,btd->d", dy, (x - abs(x)) / 2)
+
+
+def squared_by_shipped_lines(dy, x, W_1, W_2):
+    """a = r ∘ r is ReLU with the slope 2r: the shipped ReLU layer, fed with a scaled gradient."""
+    rows, arriving = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
+    h = rows @ W_1
+    dh = np.where(h > 0, 2 * h, 0) * (arriving @ W_2.T)
+    return (dh @ W_1.T).reshape(x.shape), rows.T @ dh, np.where(h > 0, h, 0).T ** 2 @ arriving
+
+
+def squared_by_einsum(dy, x, W_1, W_2):
+    h = np.einsum("btd,df->btf", x, W_1)
+    r = h * (h > 0)
+    dh = 2 * r * np.einsum("btj,fj->btf", dy, W_2)
+    weights = np.einsum("btd,btf->df", x, dh), np.einsum("btf,btj->fj", r * r, dy)
+    return np.einsum("btf,df->btd", dh, W_1), *weights
+
+
+def experts_by_difference(dy, x, W_a, W_b, w):
+    """y = v + g (u - v): the second expert whole, the difference gated."""
+    g = ((1 + np.tanh(x @ w / 2)) / 2)[..., None]
+    apart = W_a - W_b
+    dr = (dy @ apart.T * x).sum(-1, keepdims=True) * g * (1 - g)
+    dx = dy @ W_b.T + g * (dy @ apart.T) + dr * w
+    of_apart = np.einsum("btd,bte->de", x, g * dy)
+    return dx, of_apart, np.einsum("btd,bte->de", x, dy) - of_apart, np.einsum("btd,btk->d", x, dr)
+
+
+def experts_by_loops(dy, x, W_a, W_b, w):
+    dx, dW_a, dW_b, dw = (np.zeros_like(array) for array in (x, W_a, W_b, w))
+    for b, t in np.ndindex(*x.shape[:2]):
+        row, arriving = x[b, t], dy[b, t]
+        g = 1 / (1 + np.exp(-row @ w))
+        dr = arriving @ (row @ W_a - row @ W_b) * g * (1 - g)
+        dx[b, t] = g * W_a @ arriving + (1 - g) * W_b @ arriving + dr * w
+        dW_a += g * np.outer(row, arriving)
+        dW_b += (1 - g) * np.outer(row, arriving)
+        dw += dr * row
+    return dx, dW_a, dW_b, dw
+
+
+D, F = symbols("D F")
+RIGHT = {
+    "swish_beta_slope": (
+        lambda x, beta: x**2 * exp(beta * x) / (1 + exp(beta * x)) ** 2,
+        lambda x, beta: x**2 * (1 - tanh(beta * x / 2) ** 2) / 4,
+    ),
+    "equal_units": (
+        lambda D, F: Rational(2, 3) * F - F / (9 * D + 6),
+        lambda D, F: ((2 * D * F + F + D) - D) / (3 * D + 2),
+        F * (2 * D + 1) / (3 * D + 2),
+    ),
+    "prelu_backward": (prelu_by_loops, prelu_by_sign),
+    "squared_relu_backward": (squared_by_shipped_lines, squared_by_einsum),
+    "two_experts_backward": (experts_by_difference, experts_by_loops),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_answers_are_accepted_however_written(name):
+    check_answers(name, RIGHT[name])
+
+
+def test_every_exercise_has_been_solved_otherwise():
+    assert set(RIGHT) == set(judge.chapters()["feed_forward"])
+
+
+# Wrong answers, as learners give them -----------------------------------------------------------------------
+
+
+def sigma(v):
+    return 1 / (1 + exp(-v))
+
+
+def prelu(dx=lambda dy, x, a: np.where(x > 0, dy, a * dy), share=lambda dy, x, a: dy * np.minimum(x, 0)):
+    """PReLU's backward with one thing wrong; share is a function of (dy, x, alpha), summed over tokens."""
+    return lambda dy, x, alpha: (dx(dy, x, alpha), share(dy, x, alpha).sum(axis=(0, 1)))
+
+
+def squared(slope=lambda h: 2 * np.maximum(h, 0), a=lambda h: np.maximum(h, 0) ** 2, add=lambda g: g.sum(0)):
+    def backward(dy, x, W_1, W_2):
+        h = x @ W_1
+        dh = dy @ W_2.T * slope(h)
+        return dh @ W_1.T, add(x.mT @ dh), add(a(h).mT @ dy)
+
+    return backward
+
+
+def experts(
+    of_gate=lambda dy, u, v, g: (dy * (u - v)).sum(-1, keepdims=True),
+    slope=lambda g: g * (1 - g),
+    second=lambda g: 1 - g,
+    add=lambda shares: shares.sum((0, 1)),
+):
+    def backward(dy, x, W_a, W_b, w):
+        g = 1 / (1 + np.exp(-x @ w))[..., None]
+        dr = of_gate(dy, x @ W_a, x @ W_b, g) * slope(g)
+        one, two = g * dy, second(g) * dy
+        dx = one @ W_a.T + two @ W_b.T + dr * w
+        return dx, (x.mT @ one).sum(0), (x.mT @ two).sum(0), add(dr * x)
+
+    return backward
+
+
+UNLISTED = [
+    (
+        "swish_beta_slope",
+        lambda x, beta: x**2 * exp(-beta * x) * sigma(beta * x),
+        "factor is missing",
+        "`gate`",
+    ),
+    ("swish_beta_slope", lambda x, beta: x**3 * sigma(beta * x) * sigma(-beta * x), "A power", "power 3"),
+    (
+        "swish_beta_slope",
+        lambda x, beta: beta * x**2 * sigma(beta * x) * sigma(-beta * x),
+        "too many",
+        "`beta`",
+    ),
+    ("swish_beta_slope", lambda x, beta: x**2 * sigma(beta * x) * (1 + sigma(beta * x)), "A sign", "`gate`"),
+    ("swish_beta_slope", lambda x, beta: -(x**2) * sigma(beta * x) * sigma(-beta * x), "sign is wrong", ""),
+    ("equal_units", lambda D, F: (2 * D + 1) / (3 * D + 2), "does not depend on `F`", ""),
+    ("equal_units", lambda D, F: F * (3 * D + 2) / (2 * D + 1), "roles are exchanged", ""),
+    ("equal_units", lambda D, F: (2 * D * F + F + D) / (3 * D + 3), "cancels", "3 stands where 2"),
+    (
+        "prelu_backward",
+        prelu(dx=lambda dy, x, a: np.where(dy > 0, dy, a * dy)),
+        "One array",
+        "`dy` stands where",
+    ),
+    ("prelu_backward", prelu(dx=lambda dy, x, a: np.where(x > 0, 1, a)), "A factor is missing", "`dy`"),
+    ("prelu_backward", prelu(share=lambda dy, x, a: dy * np.minimum(x, 0) ** 2), "too often", "minimum"),
+    ("prelu_backward", prelu(share=lambda dy, x, a: np.minimum(x, 0)), "A factor is missing", "`dy`"),
+    ("prelu_backward", prelu(dx=lambda dy, x, a: dy * (x > 0)), "that of ReLU", ""),
+    ("squared_relu_backward", squared(a=lambda h: h**2), "One array", "`h` stands where `r`"),
+    ("squared_relu_backward", squared(lambda h: 3 * np.maximum(h, 0)), "A number", "3 stands where 2"),
+    ("squared_relu_backward", squared(lambda h: np.maximum(h, 0) / 2), "divided", "`2` divides"),
+    ("squared_relu_backward", squared(lambda h: 1.0 * (h > 0)), "ReLU alone", ""),
+    ("squared_relu_backward", squared(add=lambda g: g.mean(0)), "averaged over the sequences", ""),
+    ("two_experts_backward", experts(slope=lambda g: 1 - g), "A factor is missing", "`g` is missing"),
+    (
+        "two_experts_backward",
+        experts(lambda dy, u, v, g: -(dy * v).sum(-1, keepdims=True)),
+        "A term is missing",
+        "`y_a`",
+    ),
+    (
+        "two_experts_backward",
+        experts(lambda dy, u, v, g: (u - v).sum(-1, keepdims=True)),
+        "A factor is missing",
+        "`dy`",
+    ),
+    ("two_experts_backward", experts(lambda dy, u, v, g: (dy * (u - v)).sum()), "wrong axis", "`dg`"),
+    ("two_experts_backward", experts(add=lambda shares: shares.sum(0)), "wrong axis", "`dw`"),
+    ("two_experts_backward", experts(second=lambda g: g), "Both experts", ""),
+]
+
+
+@pytest.mark.parametrize("name, answer, kind, where", UNLISTED, ids=range(len(UNLISTED)))
+def test_a_mistake_of_a_learner_is_told(name, answer, kind, where):
+    check_answers(name, [answer], wrong=(kind, where))
