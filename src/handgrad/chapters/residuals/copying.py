@@ -44,7 +44,7 @@ def train(step, params, rate, warmup=0, steps=150, method="adam"):
     return np.array(losses)
 
 
-def twin_gradients(params, skip, place, targets):
+def twin_gradients(params, place, skip, targets):
     """The loss of each network (R,) and the gradients, as PyTorch finds them from the forward alone."""
     import torch
     from torch.nn import functional

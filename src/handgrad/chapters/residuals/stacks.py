@@ -149,3 +149,57 @@ def shipped(place):
 
     shapes = {"x": "T D", "norm": {"gamma": "D", "beta": "D"}, "params": {"W_1": "D F", "W_2": "F D"}}
     return Op(forward, backward, shapes, dict(T=1, D=3, F=2), formula="", source="", chapter="06")
+
+
+# What the chapter asks of many draws -------------------------------------------------------------------------
+
+
+def by_depth(kinds, place, seeds, **how):
+    """Sizes of the streams and of their gradients by depth, (seeds, N + 1) each; how: as for `measure`."""
+    found = [measure(kinds, place, seed, **how)[:2] for seed in seeds]
+    return np.array([streams for streams, _ in found]), np.array([gradients for _, gradients in found])
+
+
+def weight_gradients(kinds, place, seeds, at, name):
+    """Lengths of the gradients of one weight in the sub-layers `at`, (seeds, at)."""
+    grads = [measure(kinds, place, seed)[2] for seed in seeds]
+    return np.array([[np.linalg.norm(found[n][name]) for n in at] for found in grads])
+
+
+def skip_alone(N, seed):
+    """Sizes of what returns along the skips of N post-norm feed-forward sub-layers, and of what was sent."""
+    x, dy, rng = inputs(seed)
+    _, caches = stack(x, draw(["feed-forward"] * N, rng), "post")
+    return size(stack_backward(dy, caches, branch=False)[0][0]), size(dy)
+
+
+def by_length(seed, N=10):
+    """The square of what returns through 0, 1, ..., N branches, of N feed-forward sub-layers without a norm."""
+    x, dy, rng = inputs(seed)
+    _, caches = stack(x, draw(["feed-forward"] * N, rng), "none")
+    parts = [dy] + N * [0 * dy]
+    for _, cache in reversed(caches):
+        turned = [transform_backward(part, cache["f"])[0] for part in parts[:-1]]
+        parts = [parts[0]] + [part + turn for part, turn in zip(parts[1:], turned, strict=True)]
+    return [np.sum(part**2) for part in parts]
+
+
+def first_square(width, seeds, N=24):
+    """The mean square of the gradient in front of N pre-norm feed-forward sub-layers of so many features."""
+
+    def one(seed):
+        x, dy, rng = inputs(seed, (2, 8, width))
+        streams, caches = stack(x, draw(["feed-forward"] * N, rng, width, 2 * width), "pre")
+        return size(stack_backward(norm_backward(dy, norm(streams[-1])[1]), caches)[0][0]) ** 2
+
+    return np.mean([*map(one, seeds)])
+
+
+def spreads(kinds, place, skip, seeds):
+    """How unlike the tokens are in front of each sub-layer and at the end, (seeds, N + 1)."""
+
+    def one(seed):
+        x, _, rng = inputs(seed)
+        return [*map(spread, stack(x, draw(kinds, rng), place, skip)[0])]
+
+    return np.array([*map(one, seeds)])

@@ -38,3 +38,24 @@ def run(layer, x, dy):
     y = layer(leaf)
     y.backward(torch.tensor(dy))
     return y.detach().numpy(), leaf.grad.numpy()
+
+
+def by_jacobians(x, dy, W_1, W_2):
+    """dx of each placement, and post-norm's du, from PyTorch's Jacobians of LN and of f; x and dy (D,)."""
+    A, C, x = (torch.tensor(a) for a in (W_1, W_2, x))
+
+    def f(h):
+        return torch.relu(h @ A) @ C
+
+    def ln(h):
+        return nn.functional.layer_norm(h, h.shape)
+
+    def J(function, at):
+        return torch.func.jacrev(function)(at).numpy()
+
+    du = J(ln, x + f(x)).T @ dy
+    return {
+        "pre": dy + J(ln, x).T @ J(f, ln(x)).T @ dy,
+        "output": dy + J(f, x).T @ J(ln, f(x)).T @ dy,
+        "post": du + J(f, x).T @ du,
+    }, du
