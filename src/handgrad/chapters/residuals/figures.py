@@ -11,7 +11,14 @@ NAMES = {"none": "no norm", "pre": "pre-norm", "post": "post-norm", "output": "o
 
 def integers():
     """Two residual sub-layers of width 2, values forward and gradients back."""
-    nodes = {"$x$": (0, 0), "$f_0$": (0.95, 1), "+": (1.9, 0), "$f_1$": (2.75, 1), "+ ": (3.6, 0), "$L$": (4.6, 0)}
+    nodes = {
+        "$x$": (0, 0),
+        "$f_0$": (0.95, 1),
+        "+": (1.9, 0),
+        "$f_1$": (2.75, 1),
+        "+ ": (3.6, 0),
+        "$L$": (4.6, 0),
+    }
     edges = [
         ("$x$", "+", "(1, 2)", "", "(2, 3)"),
         ("$x$", "$f_0$", "", "", "(3, 4)"),
@@ -67,7 +74,7 @@ def path_lengths(measured, expected):
     ax.bar(places, measured, 0.7, color=COLOUR["sky"], label="measured, mean of all draws")
     ax.plot(places, expected, "o", color=COLOUR["vermilion"], label="binomial coefficient / $2^N$")
     ax.set(xlabel="branches on the path", ylabel="share of the square", xticks=places)
-    ax.legend(loc="upper right", fontsize=9)
+    fig.legend(loc="outside upper left", ncols=2)
     return fig
 
 
@@ -93,7 +100,7 @@ def draw_band(ax, sizes, n, label):
 
 
 def growth(curves, law):
-    """The size of the stream by depth, {place: (seeds, N + 1)}, beside the law (N + 1,) for the pre-norm one."""
+    """The size of the stream by depth, {place: (seeds, N + 1)}, beside a law (N + 1,)."""
     fig, ax = subplots(size=(WIDTH, 3.0))
     for place, sizes in curves.items():
         draw_band(ax, np.asarray(sizes), LOOK[place], NAMES[place])
@@ -120,7 +127,9 @@ def last(depths, sizes, laws):
             **look,
         )
         ax.plot(depths, laws[place], ls="--", lw=1.2, **look)
-    ax.set(xscale="log", yscale="log", xlabel="sub-layers", ylabel=r"size of $\mathrm{d}\mathbf{W}_2$, the last")
+    ax.set(
+        xscale="log", yscale="log", xlabel="sub-layers", ylabel=r"size of $\mathrm{d}\mathbf{W}_2$, the last"
+    )
     ax.set_xticks(depths, depths)
     ax.set_yticks([20, 40, 80, 160], [20, 40, 80, 160])
     ax.minorticks_off()
@@ -139,7 +148,7 @@ def collapse(curves):
 
 
 def answer(ax, sizes, laws, scale):
-    """The gradient by depth for one scale of the branches: {place: (seeds, N + 1)} and laws {place: (N + 1,)}."""
+    """The gradient by depth at one scale: {place: (seeds, N + 1)} and laws {place: (N + 1,)}."""
     for place, found in sizes.items():
         draw_band(ax, np.asarray(found), LOOK[place], NAMES[place])
         places = np.arange(0, len(laws[place]), 3)
@@ -153,6 +162,6 @@ def described(scale):
     """What `answer` shows at one scale, for those who cannot see it."""
     grown = (1 + scale**2) ** 12
     return (
-        f"Each branch is multiplied by {scale:g}. Without a norm the gradient grows by {grown:.3g} from the last "
-        f"sub-layer to the first; pre-norm by {np.sqrt(1 + 24 * scale**2):.2g}; post-norm stays near 1"
+        f"Each branch is multiplied by {scale:g}. Without a norm the gradient grows by {grown:.3g} from "
+        f"the last sub-layer to the first; pre-norm by {np.sqrt(1 + 24 * scale**2):.2g}; post-norm does not"
     )

@@ -60,7 +60,7 @@ def sublayer_backward(dy, cache, f_backward, branch=True):
 
 
 def feed_forward_weights(D, F, rng):
-    """W_1 (D, F), W_2 (F, D): tokens of mean square 1 come out with mean square 1, on average over weights."""
+    """W_1 (D, F), W_2 (F, D): they keep the mean square of tokens, on average over draws."""
     return {"W_1": rng.normal(0, D**-0.5, (D, F)), "W_2": rng.normal(0, (2 / F) ** 0.5, (F, D))}
 
 
@@ -151,7 +151,7 @@ def shipped(place):
     return Op(forward, backward, shapes, dict(T=1, D=3, F=2), formula="", source="", chapter="06")
 
 
-# What the chapter asks of many draws -------------------------------------------------------------------------
+# What the chapter asks of many draws ------------------------------------------------------------------------
 
 
 def by_depth(kinds, place, seeds, **how):
@@ -174,7 +174,7 @@ def skip_alone(N, seed):
 
 
 def by_length(seed, N=10):
-    """The square of what returns through 0, 1, ..., N branches, of N feed-forward sub-layers without a norm."""
+    """The square of what returns through 0, 1, ..., N branches, of N feed-forward ones."""
     x, dy, rng = inputs(seed)
     _, caches = stack(x, draw(["feed-forward"] * N, rng), "none")
     parts = [dy] + N * [0 * dy]
