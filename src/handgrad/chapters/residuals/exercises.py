@@ -55,12 +55,22 @@ SKIP_SHARE = Derivation(
           one = a / sqrt(variance) → one = sqrt(a**2 + u**2) / sqrt(variance)
     - This is the share of the branches. The question is about the skip.
           a / sqrt(variance) → u / sqrt(variance)
+    - The norm divides in every sub-layer, and not once.
+          one**n → a**n / sqrt(variance)
+    - The branch does not belong here: only what comes back along the skips is asked for.
+          one = a / sqrt(variance) → one = (a + u) / sqrt(variance)
+    - In post-norm the stream does not grow: every sub-layer begins with mean square 1.
+          a**2 + u**2 → a**2 + n * u**2
+    - In post-norm the stream does not grow: every sub-layer begins with mean square 1, and each divides.
+          a**2 + u**2 → a**2 + n * u**2
+          one**n → one
     - This would be the factor without the norm.
           a / sqrt(variance) → a
     - It is upside down: the norm divides by the root of the mean square.
           a / sqrt(variance) → sqrt(variance) / a
     - This is plain post-norm, with a = 1: the skip has the factor a, forward and backward.
-          variance = a**2 + u**2; one = a / sqrt(variance) → one = 1 / sqrt(1 + u**2)
+          a**2 + u**2 → 1 + u**2
+          a / sqrt(variance) → 1 / sqrt(variance)
     """,
     hints="""
     - What is the mean square of a x + f(x), if x and f(x) are uncorrelated and that of x is 1?
@@ -112,6 +122,12 @@ STOCHASTIC_DEPTH = Exercise(
           "btd,bte->de", x, dh → "btd,bte->de", dh, x
     - dW is a mean over the sequences. They all use W, so their shares are added.
           x, dh) → x, dh) / len(x)
+    - dW is a mean over all tokens. They all use W, so their shares are added; a 1/m of the loss is in dy.
+          x, dh) → x, dh) / dy[..., 0].size
+    - The skip is divided by 1 - p as well. That factor belongs to the branch.
+          dx = dy + → dx = dy / (1 - p) +
+    - This is the output of the forward, not its gradient.
+          dx = dy + dh @ W.T → dx = x + scale * (x @ W)
     - The factor was applied twice in dx.
           dx = dy + dh @ W.T → dx = dy + scale * dh @ W.T
     """,
@@ -172,6 +188,12 @@ LAYER_SCALE = Exercise(
           "btd,bte->de", x, dh → "btd,bte->de", dh, x
     - dW is a mean over the sequences. They all use W, so their shares are added.
           x, dh) → x, dh) / len(x)
+    - dW is a mean over all tokens. They all use W, so their shares are added; a 1/m of the loss is in dy.
+          x, dh) → x, dh) / dy[..., 0].size
+    - a multiplies the features that come out of W. In dW it multiplies those that go in.
+          x, dh) → a * x, dy)
+    - This is the output of the forward, not its gradient.
+          dx = dy + dh @ W.T → dx = x + a * f
     """,
     hints="""
     - The output is x + a ∘ f with f = x W. Which of the three letters x, W, a stands in which term?
@@ -231,6 +253,10 @@ HIGHWAY = Exercise(
           "btd,bte->de", x, ds → "btd,bte->de", ds, x
     - dW is a mean over the sequences. They all use W, so their shares are added.
           x, ds) → x, ds) / len(x)
+    - dW is a mean over all tokens. They all use W, so their shares are added; a 1/m of the loss is in dy.
+          x, ds) → x, ds) / dy[..., 0].size
+    - This is the output of the forward, not its gradient.
+          dx = (1 - g) * dy + ds @ W.T → dx = (1 - g) * x + g * f
     - dW is taken with dg: between the gate and W stands the sigmoid.
           x, ds) → x, dg)
     """,
@@ -238,7 +264,7 @@ HIGHWAY = Exercise(
     - y = g ∘ f + (1 - g) ∘ x. With g held still, what are df and the skip's part of dx? With f and x held
       still, what is dg?
     - g stands twice, with f and with -x. So dg = dy ∘ (f - x).
-    - g = σ(x W) and σ' = g (1 - g). From there on it is a linear layer, whose dx is added to that of the skip.
+    - g = σ(x W) and σ' = g (1 - g). From there on it is a linear layer, whose dx joins the skip's.
     """,
 )
 
@@ -270,9 +296,8 @@ REVERSIBLE = Exercise(
     stories="""
     - x and z are recovered in the order of the forward. The last step is undone first: z needs u, which is
       known, and x needs z.
-          b = np.tanh(u @ C) → a = np.tanh(v @ A); x = u - a; b = np.tanh(x @ C)
-          a = np.tanh(z @ A) →
-          x = u - a →
+          b = np.tanh(u @ C) → b = np.tanh((u - np.tanh(v @ A)) @ C)
+          a = np.tanh(z @ A) → a = np.tanh(v @ A)
     - Added where it should be subtracted: to undo a plus sign, subtract.
           z = v - b → z = v + b
           x = u - a → x = u + a
@@ -280,6 +305,20 @@ REVERSIBLE = Exercise(
           b = np.tanh(u @ C) → b = np.tanh((u - np.tanh(v @ A)) @ C)
     - x is recovered with v: the first step has seen z.
           a = np.tanh(z @ A) → a = np.tanh(v @ A)
+    - x is recovered with v: the first step has seen z.
+          x = u - a → x = u - np.tanh(v @ A)
+    - In dz the derivative of tanh is taken at v. The first step has seen z.
+          1 - a**2 → 1 - np.tanh(v @ A) ** 2
+    - The backward runs in the order of the forward. The last step comes first: what arrives at u is du and
+      what G sends back from dv, and only then F.
+          dx = du + ((1 - b**2) * dv → dz = dv + ((1 - a**2) * du) @ A.T; dx = du + ((1 - b**2) * dz
+          dz = dv + ((1 - a**2) * dx) @ A.T →
+    - The derivative of tanh is 1 - tanh²; here tanh itself stands in its place.
+          1 - b**2 → b
+          1 - a**2 → a
+    - The derivative is that of the sigmoid. That of tanh is 1 - tanh².
+          1 - b**2 → b * (1 - b)
+          1 - a**2 → a * (1 - a)
     - The branches are missing from both gradients: u and z are used twice.
           dx = du + ((1 - b**2) * dv) @ C.T → dx = du
           dz = dv + ((1 - a**2) * dx) @ A.T → dz = dv
@@ -303,8 +342,8 @@ REVERSIBLE = Exercise(
           C.T → C
           A.T → A
     - The two matrices have changed places in the gradients.
-          C.T → A.T
-          A.T → C.T
+          dv) @ C.T → dv) @ A.T
+          dx) @ A.T → dx) @ C.T
     - The inputs of the branches stand in 1 - tanh² instead of their outputs.
           1 - b**2 → 1 - (u @ C) ** 2
           1 - a**2 → 1 - (z @ A) ** 2
