@@ -38,7 +38,7 @@ def test_the_gradient_of_a_stack_is_its_derivative(place, skip):
         return streams[-1], caches
 
     pair = check.Pair(forward, lambda dy, caches: stacks.stack_backward(dy, caches)[0][0])
-    check.differences(pair, rng, {"x": x}, {})
+    check.differences(pair, rng, {"x": x}, {}, digits=50)
 
 
 def test_without_branches_the_skip_is_left():
@@ -230,7 +230,11 @@ def layer_scale_by_loops(dy, x, W, a):
 def highway_by_tanh(dy, x, f, W):
     t = np.tanh(x @ W / 2)  # the gate is (1 + t)/2
     ds = dy * (f - x) * (1 - t**2) / 4
-    return dy * (1 - t) / 2 + np.einsum("bte,de->btd", ds, W), dy * (1 + t) / 2, np.tensordot(x, ds, ((0, 1), (0, 1)))
+    return (
+        dy * (1 - t) / 2 + np.einsum("bte,de->btd", ds, W),
+        dy * (1 + t) / 2,
+        np.tensordot(x, ds, ((0, 1), (0, 1))),
+    )
 
 
 def highway_by_loops(dy, x, f, W):
@@ -335,7 +339,12 @@ UNLISTED = [
     ("skip_share", lambda a, u, n: Integer(2) ** (-n / 2), "not depend on `a` and `u`", ""),
     ("skip_share", lambda a, u, n: (a / sqrt(a**2 + u**2)) ** (n + 1), "factor too many", "`one`"),
     ("stochastic_depth_backward", dropped(factor=lambda keep, p: 1), "A factor is missing", "`scale`"),
-    ("stochastic_depth_backward", dropped(of_W=lambda keep, p: keep[:, None, None]), "division is missing", "1 - p"),
+    (
+        "stochastic_depth_backward",
+        dropped(of_W=lambda keep, p: keep[:, None, None]),
+        "division is missing",
+        "1 - p",
+    ),
     ("stochastic_depth_backward", dropped(skip=-1), "A sign is wrong. dW is right", "`dy`"),
     ("layer_scale_backward", scaled(da=lambda dy, f, a: dy * f), "sum or mean is missing", "`da`"),
     ("layer_scale_backward", scaled(da=lambda dy, f, a: dy.sum((0, 1))), "A factor is missing", "`f`"),
