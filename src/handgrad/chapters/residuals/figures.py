@@ -153,7 +153,7 @@ def answer(ax, sizes, laws, scale):
         draw_band(ax, np.asarray(found), LOOK[place], NAMES[place])
         places = np.arange(0, len(laws[place]), 3)
         ax.plot(places, laws[place][places], "o", ms=4, mfc="none", color=COLOUR["black"])
-    ax.set(yscale="log", ylim=(1e-2, 1e5), xlim=(-0.5, 24.5), xlabel="sub-layer")
+    ax.set(yscale="log", ylim=(1e-2, 1e6), xlim=(-0.5, 24.5), xlabel="sub-layer")
     ax.set(ylabel="size of the gradient", title=f"each branch times {scale:g}")
     ax.legend(loc="upper right", fontsize=9)
 
