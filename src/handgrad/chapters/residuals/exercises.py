@@ -100,7 +100,7 @@ STOCHASTIC_DEPTH = Exercise(
           dx = dy + dh @ W.T → dx = dh @ W.T
     - The skip was dropped with the branch. keep multiplies f(x) only.
           dx = dy + dh @ W.T → dx = scale * dy + dh @ W.T
-    - The skip was dropped with the branch. keep multiplies f(x) only.
+    - The skip was dropped where the branch was. keep multiplies f(x) only.
           dx = dy + dh @ W.T → dx = keep[:, None, None] * dy + dh @ W.T
     - The factor 1/(1 - p) is missing: the forward has it, so the backward has it.
           / (1 - p) →
@@ -303,7 +303,7 @@ REVERSIBLE = Exercise(
           x = u - a → x = u + a
     - z is recovered from x instead of u: the second step has seen u, which is x with something added.
           b = np.tanh(u @ C) → b = np.tanh((u - np.tanh(v @ A)) @ C)
-    - x is recovered with v: the first step has seen z.
+    - x is recovered with v, and so is the gradient of the first step, which has seen z.
           a = np.tanh(z @ A) → a = np.tanh(v @ A)
     - x is recovered with v: the first step has seen z.
           x = u - a → x = u - np.tanh(v @ A)
