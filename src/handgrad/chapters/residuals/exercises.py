@@ -12,9 +12,10 @@ SQUARE = Draw("D D", lambda rng, shape: rng.normal(size=shape) / np.sqrt(shape[0
 
 
 def some_kept(rng, shape):
-    """0 and 1, the first 1 and, if there are two, the last 0."""
-    keep = (rng.random(shape) < 0.6).astype(float)
-    keep[-1], keep[0] = 0.0, 1.0
+    """0 and 1: the first is 1 and the last, and if there are three the second is 0."""
+    keep = np.ones(shape)
+    keep[1:-1] = rng.random(len(keep[1:-1])) < 0.5
+    keep[1:-1][:1] = 0
     return keep
 
 
@@ -55,6 +56,10 @@ SKIP_SHARE = Derivation(
           one = a / sqrt(variance) → one = sqrt(a**2 + u**2) / sqrt(variance)
     - This is the share of the branches. The question is about the skip.
           a / sqrt(variance) → u / sqrt(variance)
+    - The shares of the skip and of the branch do not add up to 1: their squares do.
+          a / sqrt(variance) → 1 - u / sqrt(variance)
+    - This is an approximation for small u. The answer asked for is exact under the assumptions.
+          one**n → exp(-n * u**2 / (2 * a**2))
     - The norm divides in every sub-layer, and not once.
           one**n → a**n / sqrt(variance)
     - The branch does not belong here: only what comes back along the skips is asked for.
@@ -128,6 +133,12 @@ STOCHASTIC_DEPTH = Exercise(
           dx = dy + → dx = dy / (1 - p) +
     - This is the output of the forward, not its gradient.
           dx = dy + dh @ W.T → dx = x + scale * (x @ W)
+    - In dW the skip has a share. W does not stand in the skip, so only what arrives at the branch counts.
+          x, dh) → x, dy + dh)
+    - dW is taken with the output of the linear layer. Its input is x.
+          x, dh) → x @ W, dh)
+    - W is missing from dx: what comes back through x W is dh Wᵀ.
+          dh @ W.T → dh
     - The factor was applied twice in dx.
           dx = dy + dh @ W.T → dx = dy + scale * dh @ W.T
     """,
@@ -190,6 +201,16 @@ LAYER_SCALE = Exercise(
           x, dh) → x, dh) / len(x)
     - dW is a mean over all tokens. They all use W, so their shares are added; a 1/m of the loss is in dy.
           x, dh) → x, dh) / dy[..., 0].size
+    - In dW the skip has a share. W does not stand in the skip, so only what arrives at the branch counts.
+          x, dh) → x, dy + dh)
+    - The skip passes W. It does not on the way forward: dy comes back along it as it is.
+          dx = dy + dh @ W.T → dx = (dy + dh) @ W.T
+    - W is not transposed in dx: with rows, the gradient of x (W ∘ a) by x is dy (W ∘ a)ᵀ.
+          dx = dy + dh @ W.T → dx = dy + dy @ (W * a)
+    - W is missing from dx: what comes back through x W is dh Wᵀ.
+          dx = dy + dh @ W.T → dx = dy + dh
+    - W is missing from da: a multiplies the branch x W, and W is transposed in dx only.
+          da = (dy * f) → da = (dy * (x @ W.T))
     - a multiplies the features that come out of W. In dW it multiplies those that go in.
           x, dh) → a * x, dy)
     - This is the output of the forward, not its gradient.
@@ -257,6 +278,19 @@ HIGHWAY = Exercise(
           x, ds) → x, ds) / dy[..., 0].size
     - This is the output of the forward, not its gradient.
           dx = (1 - g) * dy + ds @ W.T → dx = (1 - g) * x + g * f
+    - The gate is a sigmoid, whose derivative is g (1 - g). Here it is treated as a ReLU.
+          ds = g * (1 - g) * dg → ds = (x @ W > 0) * dg
+    - The gate is a tanh here. It is a sigmoid, forward and backward.
+          g = 1 / (1 + np.exp(-(x @ W))) → g = np.tanh(x @ W)
+          ds = g * (1 - g) * dg → ds = (1 - g**2) * dg
+    - W is missing from dx: what comes back through x W is ds Wᵀ.
+          ds @ W.T → ds
+    - dW is taken with f - x. The input of the gate is x.
+          x, ds) → f - x, ds)
+    - In df is a path through the gate. f does not go into the gate, only x does.
+          df = g * dy → df = g * dy + (g * (1 - g) * (f - x) * dy) @ W.T
+    - In dx the gate is opened by the branch alone: it closes the skip at the same time, so dg = dy ∘ (f - x).
+          dx = (1 - g) * dy + ds @ W.T → dx = (1 - g) * dy + (g * (1 - g) * f * dy) @ W.T
     - dW is taken with dg: between the gate and W stands the sigmoid.
           x, ds) → x, dg)
     """,
@@ -307,6 +341,14 @@ REVERSIBLE = Exercise(
           a = np.tanh(z @ A) → a = np.tanh(v @ A)
     - x is recovered with v: the first step has seen z.
           x = u - a → x = u - np.tanh(v @ A)
+    - In dx the derivative of tanh is taken at x. The second step has seen u.
+          1 - b**2 → 1 - np.tanh(x @ C) ** 2
+    - The matrices are missing from the gradients: behind tanh' comes the transpose of the matrix before tanh.
+          ((1 - b**2) * dv) @ C.T → (1 - b**2) * dv
+          ((1 - a**2) * dx) @ A.T → (1 - a**2) * dx
+    - tanh' and the matrix have changed places: the last thing forward was tanh, so tanh' comes first.
+          ((1 - b**2) * dv) @ C.T → (1 - b**2) * (dv @ C.T)
+          ((1 - a**2) * dx) @ A.T → (1 - a**2) * (dx @ A.T)
     - In dz the derivative of tanh is taken at v. The first step has seen z.
           1 - a**2 → 1 - np.tanh(v @ A) ** 2
     - The backward runs in the order of the forward. The last step comes first: what arrives at u is du and
