@@ -138,11 +138,11 @@ def last(depths, sizes, laws):
 
 
 def collapse(curves):
-    """How unlike tokens are, {label: (seeds, N + 1)}, on a logarithmic scale."""
+    """How unlike tokens are behind so many attention layers, {label: (seeds, layers + 1)}."""
     fig, ax = subplots(size=(WIDTH, 3.2))
     for n, (label, spreads) in enumerate(curves.items()):
         draw_band(ax, np.maximum(spreads, 1e-17), n, label)
-    ax.set(yscale="log", xlabel="sub-layer", ylabel="share of unlike tokens", ylim=(1e-17, 5))
+    ax.set(yscale="log", xlabel="attention layers", ylabel="share of unlike tokens", ylim=(1e-17, 5))
     ax.figure.legend(loc="outside upper left", ncols=2)
     return fig
 
