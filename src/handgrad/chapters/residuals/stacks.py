@@ -184,15 +184,24 @@ def by_length(seed, N=10):
     return [np.sum(part**2) for part in parts]
 
 
-def first_square(width, seeds, N=24):
-    """The mean square of the gradient in front of N pre-norm feed-forward sub-layers of so many features."""
+def squares(place, width, seeds, N=24, scale=1.0, constant=0.0, branch=True):
+    """Mean squares of the gradients in front of each of N feed-forward sub-layers and at the end, (N + 1,).
+
+    A random constant of that size is added to what a branch returns, before the scale; branch: as for
+    `stack_backward`. Where the stream is not normalised at the end, a last norm is added.
+    """
 
     def one(seed):
         x, dy, rng = inputs(seed, (2, 8, width))
-        streams, caches = stack(x, draw(["feed-forward"] * N, rng, width, 2 * width), "pre")
-        return size(stack_backward(norm_backward(dy, norm(streams[-1])[1]), caches)[0][0]) ** 2
+        layers = draw(["feed-forward"] * N, rng, width, 2 * width)
+        for _, params in layers:
+            params |= {"b_1": np.zeros(2 * width), "b_2": constant * rng.standard_normal(width)}
+        streams, caches = stack(x, layers, place, scale=scale)
+        if place != "post":
+            dy = norm_backward(dy, norm(streams[-1])[1])
+        return [size(dx) ** 2 for dx in stack_backward(dy, caches, branch)[0]]
 
-    return np.mean([*map(one, seeds)])
+    return np.mean([*map(one, seeds)], axis=0)
 
 
 def spreads(kinds, place, skip, seeds):
