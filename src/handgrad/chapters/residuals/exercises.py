@@ -260,6 +260,12 @@ HIGHWAY = Exercise(
           (f - x) → (f + x)
     - In dg the sign is turned round: the branch grows with g, and the skip shrinks.
           (f - x) → (x - f)
+    - In dg the skip has lost its x: (1 - g) ∘ x changes by -x with g, not by -1.
+          dg = (f - x) * dy → dg = (f - 1) * dy
+    - In dg the branch has lost its f: g ∘ f changes by f with g, not by 1.
+          dg = (f - x) * dy → dg = (1 - x) * dy
+    - In dg the branch is forgotten: g closes the skip and opens the branch, so dg = dy ∘ (f - x).
+          dg = (f - x) * dy → dg = -x * dy
     - The derivative of the sigmoid is missing: g (1 - g).
           ds = g * (1 - g) * dg → ds = dg
     - The derivative of the sigmoid is g (1 - g), not g alone.
