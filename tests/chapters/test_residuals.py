@@ -1,0 +1,368 @@
+"""Chapter 06: its exercises, derived again, solved otherwise and answered wrongly; what it measures with."""
+
+import numpy as np
+import pytest
+import torch
+from judging import check_answers
+from sympy import Integer, Matrix, exp, log, simplify, sqrt, symbols
+
+from handgrad import blocks, check
+from handgrad.blocks import PLACEMENTS, transform, transform_backward
+from handgrad.chapters.residuals import copying, exercises, figures, stacks, torch_layer
+from handgrad.course import judge
+
+# The stacks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", PLACEMENTS)
+def test_a_sublayer_is_that_of_the_package(place):
+    x, dy, rng = stacks.inputs(0, (2, 3, 4))
+    params = stacks.feed_forward_weights(4, 5, rng)
+    y, cache = stacks.sublayer(x, stacks.function("feed-forward", params), place)
+    plain = {"gamma": np.ones(4), "beta": np.zeros(4)}
+    wanted, its_cache = blocks.sublayer(x, lambda h: transform(h, params), plain, place)
+    np.testing.assert_allclose(y, wanted)
+    dx, _, _ = blocks.sublayer_backward(dy, its_cache, transform_backward)
+    np.testing.assert_allclose(stacks.sublayer_backward(dy, cache, transform_backward)[0], dx)
+
+
+@pytest.mark.parametrize("place", stacks.PLACES)
+@pytest.mark.parametrize("skip", [True, False])
+def test_the_gradient_of_a_stack_is_its_derivative(place, skip):
+    x, dy, rng = stacks.inputs(1, (2, 3, 4))
+    layers = [("attention", stacks.attention_weights(4, rng))]
+    layers += [("feed-forward", stacks.feed_forward_weights(4, 6, rng))]
+
+    def forward(x):
+        streams, caches = stacks.stack(x, layers, place, skip, scale=0.7)
+        return streams[-1], caches
+
+    pair = check.Pair(forward, lambda dy, caches: stacks.stack_backward(dy, caches)[0][0])
+    check.differences(pair, rng, {"x": x}, {}, digits=50)
+
+
+def test_without_branches_the_skip_is_left():
+    x, dy, rng = stacks.inputs(2, (2, 3, 4))
+    _, caches = stacks.stack(x, stacks.draw(["feed-forward"] * 3, rng, 4, 6), "pre")
+    np.testing.assert_array_equal(stacks.stack_backward(dy, caches, branch=False)[0][0], dy)
+    one = stacks.stack_backward(dy, caches, branch=[False, True, False])[0][0]
+    assert np.abs(one - dy).max() > 0.01
+
+
+def test_the_weights_keep_the_mean_square():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 100, 16))
+    found = []
+    for _ in range(200):
+        y, cache = transform(x, stacks.feed_forward_weights(16, 32, rng))
+        back, _ = transform_backward(x, cache)
+        found.append((np.mean(y**2), np.mean(back**2)))
+    np.testing.assert_allclose(np.mean(found, axis=0), 1, rtol=0.1)
+
+
+def test_the_spread_of_equal_tokens_is_0():
+    equal = np.ones((2, 3, 1)) * np.arange(4)
+    assert stacks.spread(equal) == 0
+    assert stacks.spread(equal * np.array([1, -1, 0])[:, None]) == 1
+
+
+@pytest.mark.parametrize("place", ["pre", "post"])
+def test_the_layer_of_torch_has_our_parameters(place):
+    layer, params = torch_layer.same(place, 4, 5, 2, seed=0)
+    assert layer.norm_first == (place == "pre")
+    np.testing.assert_array_equal(layer.linear1.weight.detach().T, params["feed_forward"]["W_1"])
+
+
+# What is trained --------------------------------------------------------------------------------------------
+
+
+def test_the_channel_is_a_permutation_for_each_seed():
+    targets = copying.channel(range(3))
+    assert np.array_equal(np.sort(targets, axis=1), np.tile(np.arange(16), (3, 1)))
+    assert not np.array_equal(targets[0], targets[1])
+
+
+def test_networks_side_by_side_are_those_of_their_seeds():
+    both, second = copying.initial([3, 4], 2), copying.initial([4], 2)
+    assert both["W_1"].shape == (2, 2, 32, 64) and both["E"].shape == (2, 16, 32)
+    np.testing.assert_array_equal(both["W_2"][:, 1], second["W_2"][:, 0])
+
+
+def test_warm_up_rises_to_the_rate():
+    steps = []
+
+    def step(params):
+        steps.append(float(params["p"][0]))
+        return np.zeros(1), {"p": np.ones(1)}
+
+    copying.train(step, {"p": np.zeros(1)}, rate=0.4, warmup=4, steps=6, method="sgd")
+    np.testing.assert_allclose(-np.diff(steps), [0.1, 0.2, 0.3, 0.4, 0.4])
+
+
+# The figures ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("draw", [figures.integers, figures.graph, figures.placements])
+def test_the_graphs_find_room_for_their_texts(draw):
+    assert draw().axes
+
+
+def test_the_integers_in_the_picture_are_right():
+    J_0, J_1 = np.array([[0, 2], [1, 0]]), np.array([[1, -1], [0, 1]])
+    x, dy = np.array([1, 2]), np.array([1, 2])
+    middle = x + J_0 @ x
+    back = dy + J_1.T @ dy
+    shown = {text.get_text() for text in figures.integers().axes[0].texts}
+    drawn = [x, J_0 @ x, middle, J_1 @ middle, middle + J_1 @ middle, dy, J_1.T @ dy, back, J_0.T @ back]
+    assert {f"({a}, {b})" for a, b in drawn} <= shown
+    assert (back + J_0.T @ back).tolist() == [5, 7]
+
+
+def test_every_frame_says_what_it_shows():
+    words = [figures.described(scale) for scale in (0.1, 1.0)]
+    assert "1.13" in words[0] and "4.1e+03" in words[1] and words[0] != words[1]
+
+
+# The answers, derived a second time -------------------------------------------------------------------------
+
+
+def test_the_share_of_the_skip_by_measurement():
+    """Along the skips of LN(a x + f(x)), on wide random tokens."""
+    rng, a, u, n = np.random.default_rng(0), 1.5, 0.8, 6
+    x, back = rng.standard_normal((2, 50, 2000))
+    x, first = stacks.norm(x)[0], np.linalg.norm(back)
+    caches = []
+    for _ in range(n):
+        x, cache = stacks.norm(a * x + u * rng.standard_normal(x.shape))
+        caches.append(cache)
+    for cache in reversed(caches):
+        back = a * stacks.norm_backward(back, cache)
+    wanted = float(exercises.skip_share(Integer(3) / 2, Integer(4) / 5, Integer(n)))
+    np.testing.assert_allclose(np.linalg.norm(back) / first, wanted, rtol=0.01)
+
+
+def by_autograd(forward, dy, *inputs):
+    leaves = [torch.tensor(array, requires_grad=True) for array in inputs]
+    return torch.autograd.grad(forward(*leaves), leaves, torch.tensor(dy))
+
+
+def drawn(name, case="a batch"):
+    exercise = next(e for e in vars(exercises).values() if getattr(e, "name", "") == name)
+    return next(case_.inputs for case_ in exercise.cases if case_.name == case)
+
+
+def test_stochastic_depth_against_autograd():
+    dy, x, W, keep, p = drawn("stochastic_depth_backward")
+    assert 0 < keep.sum() < len(keep)
+    s = torch.tensor(keep)[:, None, None] / (1 - p)
+    wanted = by_autograd(lambda x, W: x + s * (x @ W), dy, x, W)
+    for mine, theirs in zip(exercises.stochastic_depth_backward(dy, x, W, keep, p), wanted, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_layer_scale_against_autograd():
+    dy, x, W, a = drawn("layer_scale_backward")
+    wanted = by_autograd(lambda x, W, a: x + a * (x @ W), dy, x, W, a)
+    for mine, theirs in zip(exercises.layer_scale_backward(dy, x, W, a), wanted, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_highway_against_autograd():
+    dy, x, f, W = drawn("highway_backward")
+
+    def forward(x, f, W):
+        g = torch.sigmoid(x @ W)
+        return g * f + (1 - g) * x
+
+    wanted = by_autograd(forward, dy, x, f, W)
+    for mine, theirs in zip(exercises.highway_backward(dy, x, f, W), wanted, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_reversible_against_autograd():
+    du, dv, x, z, A, C = drawn("reversible_backward")
+
+    def forward(x, z):
+        u = x + torch.tanh(z @ torch.tensor(A))
+        return torch.stack([u, z + torch.tanh(u @ torch.tensor(C))])
+
+    u, v = forward(torch.tensor(x), torch.tensor(z)).numpy()
+    found = exercises.reversible_backward(du, dv, u, v, A, C)
+    wanted = (x, z, *by_autograd(forward, np.stack([du, dv]), x, z))
+    for mine, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-11)
+
+
+# Right answers, written otherwise ---------------------------------------------------------------------------
+
+
+def stochastic_by_loops(dy, x, W, keep, p):
+    dx, dW = dy.copy(), np.zeros_like(W)
+    for b, t in np.ndindex(*x.shape[:2]):
+        if keep[b]:
+            dx[b, t] += W @ dy[b, t] / (1 - p)
+            dW += np.outer(x[b, t], dy[b, t]) / (1 - p)
+    return dx, dW
+
+
+def stochastic_by_selection(dy, x, W, keep, p):
+    kept, D = keep == 1, x.shape[-1]
+    dx = dy.copy()
+    dx[kept] = dy[kept] @ (np.eye(D) + W.T / (1 - p))
+    return dx, x[kept].reshape(-1, D).T @ dy[kept].reshape(-1, D) / (1 - p)
+
+
+def layer_scale_by_matrix(dy, x, W, a):
+    rows_x, rows_dy = x.reshape(-1, x.shape[-1]), dy.reshape(-1, x.shape[-1])
+    dW = (rows_x.T @ rows_dy) * a
+    return dy @ (np.eye(len(a)) + W * a).T, dW, ((rows_x.T @ rows_dy) * W).sum(axis=0)
+
+
+def layer_scale_by_loops(dy, x, W, a):
+    dx, dW, da = dy.copy(), np.zeros_like(W), np.zeros_like(a)
+    for b, t in np.ndindex(*x.shape[:2]):
+        dx[b, t] += W @ (a * dy[b, t])
+        dW += np.outer(x[b, t], a * dy[b, t])
+        da += dy[b, t] * (x[b, t] @ W)
+    return dx, dW, da
+
+
+def highway_by_tanh(dy, x, f, W):
+    t = np.tanh(x @ W / 2)  # the gate is (1 + t)/2
+    ds = dy * (f - x) * (1 - t**2) / 4
+    return (
+        dy * (1 - t) / 2 + np.einsum("bte,de->btd", ds, W),
+        dy * (1 + t) / 2,
+        np.tensordot(x, ds, ((0, 1), (0, 1))),
+    )
+
+
+def highway_by_loops(dy, x, f, W):
+    dx, df, dW = np.zeros_like(x), np.zeros_like(x), np.zeros_like(W)
+    for b, t in np.ndindex(*x.shape[:2]):
+        g = 1 / (1 + np.exp(-(x[b, t] @ W)))
+        jacobian = np.diag(g * (1 - g) * (f[b, t] - x[b, t]))
+        df[b, t], dx[b, t] = g * dy[b, t], (1 - g) * dy[b, t] + W @ jacobian @ dy[b, t]
+        dW += np.outer(x[b, t], jacobian @ dy[b, t])
+    return dx, df, dW
+
+
+def reversible_by_names(du, dv, u, v, A, C):
+    z = v - np.tanh(u @ C)
+    x = u - np.tanh(z @ A)
+    all_du = du + np.einsum("bte,de->btd", dv / np.cosh(u @ C) ** 2, C)
+    return x, z, all_du, dv + np.einsum("bte,de->btd", all_du / np.cosh(z @ A) ** 2, A)
+
+
+def reversible_by_loops(du, dv, u, v, A, C):
+    x, z, dx, dz = (np.zeros_like(u) for _ in range(4))
+    for at in np.ndindex(*u.shape[:2]):
+        b = np.tanh(u[at] @ C)
+        z[at] = v[at] - b
+        a = np.tanh(z[at] @ A)
+        x[at] = u[at] - a
+        dx[at] = du[at] + C @ np.diag(1 - b**2) @ dv[at]
+        dz[at] = dv[at] + A @ np.diag(1 - a**2) @ dx[at]
+    return x, z, dx, dz
+
+
+RIGHT = {
+    "skip_share": (
+        lambda a, u, n: (1 + u**2 / a**2) ** (-n / 2),
+        lambda a, u, n: exp(n * (log(a) - log(a**2 + u**2) / 2)),
+    ),
+    "stochastic_depth_backward": (stochastic_by_loops, stochastic_by_selection),
+    "layer_scale_backward": (layer_scale_by_matrix, layer_scale_by_loops),
+    "highway_backward": (highway_by_tanh, highway_by_loops),
+    "reversible_backward": (reversible_by_names, reversible_by_loops),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_answers_are_accepted_however_written(name):
+    check_answers(name, RIGHT[name])
+
+
+def test_every_exercise_has_been_solved_otherwise():
+    assert set(RIGHT) == set(judge.chapters()["residuals"])
+
+
+def test_the_paths_of_the_chapter_in_integers():
+    J_0, J_1, dy = Matrix([[0, 2], [1, 0]]), Matrix([[1, -1], [0, 1]]), Matrix([1, 2])
+    parts = [dy, J_0.T * dy, J_1.T * dy, J_0.T * J_1.T * dy]
+    assert [part.T.tolist()[0] for part in parts] == [[1, 2], [2, 2], [1, 1], [1, 2]]
+    a, n = symbols("a n", positive=True)
+    assert simplify(exercises.skip_share(a, Integer(1), n) - (1 + a**-2) ** (-n / 2)) == 0
+
+
+# Wrong answers that are on no list --------------------------------------------------------------------------
+
+
+def dropped(skip=1, factor=lambda keep, p: keep[:, None, None] / (1 - p), of_W=None, transpose=True):
+    def backward(dy, x, W, keep, p):
+        dh = factor(keep, p) * dy
+        dx = skip * dy + dh @ (W.T if transpose else W)
+        return dx, (x.mT @ (dh if of_W is None else of_W(keep, p) * dy)).sum(axis=0)
+
+    return backward
+
+
+def scaled(da=lambda dy, f, a: (dy * f).sum((0, 1)), of_W=lambda dy, a: a * dy):
+    def backward(dy, x, W, a):
+        return dy + (a * dy) @ W.T, (x.mT @ of_W(dy, a)).sum(axis=0), da(dy, x @ W, a)
+
+    return backward
+
+
+def gated(dg=lambda dy, f, x: dy * (f - x), slope=lambda g: g * (1 - g), path=1):
+    def backward(dy, x, f, W):
+        g = 1 / (1 + np.exp(-(x @ W)))
+        ds = dg(dy, f, x) * slope(g)
+        return (1 - g) * dy + path * ds @ W.T, g * dy, (x.mT @ ds).sum(axis=0)
+
+    return backward
+
+
+def undone(plus_z=-1, plus_x=-1, slope=lambda t: 1 - t**2, sign=1, transpose_C=True):
+    def backward(du, dv, u, v, A, C):
+        b = np.tanh(u @ C)
+        z = v + plus_z * b
+        a = np.tanh(z @ A)
+        dx = du + sign * (slope(b) * dv) @ (C.T if transpose_C else C)
+        return u + plus_x * a, z, dx, dv + sign * (slope(a) * dx) @ A.T
+
+    return backward
+
+
+UNLISTED = [
+    ("skip_share", lambda a, u, n: a / sqrt(a**2 + u**2) ** n, "wrong place", "`a`"),
+    ("skip_share", lambda a, u, n: Integer(2) ** (-n / 2), "not depend on `a` and `u`", ""),
+    ("skip_share", lambda a, u, n: (a / sqrt(a**2 + u**2)) ** (n + 1), "factor too many", "`one`"),
+    ("stochastic_depth_backward", dropped(factor=lambda keep, p: 1), "A factor is missing", "`scale`"),
+    (
+        "stochastic_depth_backward",
+        dropped(of_W=lambda keep, p: keep[:, None, None]),
+        "division is missing",
+        "1 - p",
+    ),
+    ("stochastic_depth_backward", dropped(skip=-1), "A sign is wrong. dW is right", "`dy`"),
+    ("layer_scale_backward", scaled(da=lambda dy, f, a: dy * f), "sum or mean is missing", "`da`"),
+    ("layer_scale_backward", scaled(da=lambda dy, f, a: dy.sum((0, 1))), "A factor is missing", "`f`"),
+    ("layer_scale_backward", scaled(da=lambda dy, f, a: (dy * f).sum(-1)), "wrong axis", "`da`"),
+    ("layer_scale_backward", scaled(of_W=lambda dy, a: dy / a), "divided", "`a`"),
+    ("highway_backward", gated(dg=lambda dy, f, x: dy), "A factor is missing", "`f - x`"),
+    ("highway_backward", gated(dg=lambda dy, f, x: dy * (f - 1)), "the skip has lost its x", ""),
+    ("highway_backward", gated(dg=lambda dy, f, x: dy * f - dy), "the skip has lost its x", ""),
+    ("highway_backward", gated(dg=lambda dy, f, x: dy * (1 - x)), "the branch has lost its f", ""),
+    ("highway_backward", gated(dg=lambda dy, f, x: -dy * x), "the branch is forgotten", ""),
+    ("highway_backward", gated(slope=lambda g: g * (1 + g)), "A sign is wrong", "`ds`"),
+    ("highway_backward", gated(path=-1), "A sign is wrong", "`ds @ W.T`"),
+    ("reversible_backward", undone(plus_x=1), "A sign is wrong. z, dx and dz are right", "In `x`"),
+    ("reversible_backward", undone(plus_z=1), "A sign is wrong", "In `z`"),
+    ("reversible_backward", undone(transpose_C=False), "transposed", "`C`"),
+]
+
+
+@pytest.mark.parametrize("name, answer, kind, where", UNLISTED, ids=range(len(UNLISTED)))
+def test_a_mistake_on_no_list_is_found(name, answer, kind, where):
+    check_answers(name, [answer], wrong=(kind, where))
