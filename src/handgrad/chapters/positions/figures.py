@@ -47,14 +47,14 @@ def integers():
 
 def graph():
     """Where positions enter, forward and backward: added to the tokens, and turned into the queries."""
-    nodes = {"E": (0, 2), "P": (0, 0), "add": (1.4, 1), r"$\mathbf{W}_Q$": (2.9, 1)}
-    nodes |= {"turn": (4.4, 1), "scores": (6.0, 1)}
+    linear, last = r"$\mathbf{W}_Q$", r"$\mathbf{QK}^\top$"
+    nodes = {"tokens": (0, 2), "P": (0, 0), "add": (1.5, 1), linear: (3.1, 1), "turn": (4.6, 1), last: (6.2, 1)}
     edges = [
-        ("E", "add", "X", "(B, T, D)", "dX"),
+        ("tokens", "add", "X", "(B, T, D)", "dX"),
         ("P", "add", "", "(T, D)", "dP"),
-        ("add", r"$\mathbf{W}_Q$", "Y", "", "dY"),
-        (r"$\mathbf{W}_Q$", "turn", "Q", "", "dQ"),
-        ("turn", "scores", "turned Q", "", "its d"),
+        ("add", linear, "Y", "", "dY"),
+        (linear, "turn", "Q", "", "dQ"),
+        ("turn", last, "RQ", "", "dRQ"),
     ]
     return backward_graph(nodes, edges, height=3.8)
 
