@@ -1,59 +1,394 @@
-"""Exercises of chapter 07: ✎ a linear layer. Each is its right answer, and what to say about it."""
+"""Exercises of chapter 07, most of them positions that it does not show: answers, stories and hints."""
 
-from ...course.judge.derivation import Derivation
-from ...course.judge.draws import normal
+import numpy as np
+
+from ...course.judge.draws import Draw, normal, number
 from ...course.judge.function import Exercise
+from ...ops.positions import rotary_backward
 
 
-def positions_slope(x_0, x_1, w_0, w_1):
-    output = w_0 * x_0 + w_1 * x_1
-    return w_0 * output
+def in_pairs(letters):
+    """N(0, 1), twice as wide as the last letter says: columns that come in pairs."""
+    return Draw(letters, lambda rng, shape: rng.normal(size=(*shape[:-1], 2 * shape[-1])))
 
 
-SLOPE = Derivation(
-    positions_slope,
-    domains={"x_0": "real", "x_1": "real", "w_0": "real", "w_1": "real"},
+ANGLES = Draw("T K", lambda rng, shape: rng.uniform(0.3, 2.8, shape))
+
+
+def as_neighbours(first, second):
+    """Pairs put back as columns 2i and 2i + 1."""
+    return np.stack([first, second], axis=-1).reshape(*first.shape[:-1], -1)
+
+
+def with_wide_angles(dy, angles):
+    """Pairs (i, i + K/2), but with the angles repeated as for neighbours."""
+    wide = np.repeat(angles, 2, axis=-1)
+    first, second = np.split(dy, 2, axis=-1)
+    return dy * np.cos(wide) + np.concatenate([second, -first], axis=-1) * np.sin(wide)
+
+
+def last_wins(summed, held, reach):
+    """A table (H, 2 * reach + 1) in which each entry keeps the last gradient only."""
+    table = np.zeros((len(summed), 2 * reach + 1))
+    table[:, held + reach] = summed
+    return table
+
+
+# 1 ----------------------------------------------------------------------------------------------------------
+
+
+def grid_gradients(dy):
+    drows = dy.sum(axis=(0, 2))
+    dcolumns = dy.sum(axis=(0, 1))
+    return drows, dcolumns
+
+
+def grid_by_einsum(dy):
+    drows = np.einsum("bstd->sd", dy)
+    dcolumns = np.einsum("bstd->td", dy)
+    return drows, dcolumns
+
+
+GRID_GRADIENTS = Exercise(
+    grid_gradients,
+    outputs="drows dcolumns",
+    inputs={"dy": normal("B S T D")},
+    ways=(grid_by_einsum,),
     stories="""
-    - ✎ The inner derivative is missing: the output changes with x_0 by w_0.
-          w_0 * output → output
-    - ✎ This is the derivative of the output. The loss is half its square.
-          w_0 * output → w_0
-    - ✎ The other input is missing: the output is a sum of both.
-          + w_1 * x_1 →
-    - ✎ This is the derivative by the other input.
-          w_0 * output → w_1 * output
-    - ✎ This is the derivative by the weight w_0.
-          w_0 * output → x_0 * output
+    - The two tables are exchanged: row s of the grid holds all its columns, so drows sums over the columns,
+      the third axis, and dcolumns over the rows.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 1))
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 2))
+    - Not summed over the batch. All images share both tables, and gradients of several uses add.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=2)
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=1)
+    - Summed over the batch only: a row of the first table is used in every column of its row, too.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=0)
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=0)
+    - A mean in place of a sum. Each use of an entry sends its gradient, and they add; if the loss is a mean,
+      that has arrived with dy.
+          dy.sum( → dy.mean(
+    - A mean over the batch in place of a sum: every image adds its part.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=2).mean(axis=0)
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=1).mean(axis=0)
+    - Half of the right gradient: dy is not shared out between the two tables. In y = x + r + c each term has
+      the factor 1, and each receives all of dy.
+          dy.sum( → (dy / 2).sum(
+    - The features are summed too. Each feature of a table row is a number of its own.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2, 3))
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1, 3))
+    - The last one wins: each use of an entry replaces the gradient of the use before. They add: `+=`.
+          drows = dy.sum(axis=(0, 2)) → drows = dy[-1, :, -1]
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy[-1, -1]
+    - Only the first image is used. All of them send a gradient.
+          dy.sum( → dy[:1].sum(
     """,
     hints="""
-    - ✎ First the derivative of the loss by the output, then that of the output by x_0.
-    - ✎ The first is the output itself. Multiply the two.
+    - Where does row s of the first table stand? In all images, and in every column of the grid row s.
+    - Everything that arrives at a place where it stands is added: for drows over b and t, for dcolumns over
+      b and s.
+    - Two sums, `dy.sum(axis=...)`, each over two axes.
     """,
 )
 
 
-def positions_dx(dy, W):
-    return dy @ W.T
+# 2 ----------------------------------------------------------------------------------------------------------
 
 
-DX = Exercise(
-    positions_dx,
+def half_split_dx(dy, angles):
+    half = dy.shape[-1] // 2
+    dy_0, dy_1 = dy[..., :half], dy[..., half:]
+    cos, sin = np.cos(angles), np.sin(angles)
+    dx_0 = dy_0 * cos + dy_1 * sin
+    dx_1 = dy_1 * cos - dy_0 * sin
+    return np.concatenate([dx_0, dx_1], axis=-1)
+
+
+def half_split_by_permutation(dy, angles):
+    order = np.arange(dy.shape[-1]).reshape(2, -1).T.ravel()
+    dx = np.empty_like(dy)
+    turned = {"shape": dy.shape, "cos": np.cos(angles), "sin": np.sin(angles)}
+    dx[..., order] = rotary_backward(dy[..., order], turned)
+    return dx
+
+
+HALF_SPLIT_DX = Exercise(
+    half_split_dx,
     outputs="dx",
-    inputs={"dy": normal("B T F"), "W": normal("D F")},
+    inputs={"dy": in_pairs("B T K"), "angles": ANGLES},
+    shipped=half_split_by_permutation,
     stories="""
-    - ✎ W is not transposed. Input i collects from the outputs j through W_ij: dx = dy Wᵀ.
-          W.T → W
-    - ✎ The sign is wrong: nothing is subtracted on the way forward.
-          dy @ → -dy @
-    - ✎ Twice too large: each weight is used once for each token.
-          dy @ → 2 * dy @
-    - ✎ Divided by the number of outputs. An input collects a sum, not a mean.
-          W.T → W.T / W.shape[1]
-    - ✎ Summed over the tokens. The weights are shared by all of them; the inputs are not.
-          dy @ → (0 * dy + dy.sum(axis=(0, 1))) @
+    - This is the forward: it turns dy by θ once more. The adjoint of a rotation turns back, by -θ.
+          dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos - dy_1 * sin
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos + dy_0 * sin
+    - Turned back, but in pairs of neighbours. In this layer column i goes with column i + K/2.
+          dy_0, dy_1 = dy[..., :half], dy[..., half:] → dy_0, dy_1 = dy[..., 0::2], dy[..., 1::2]
+          return np.concatenate([dx_0, dx_1], axis=-1) → return as_neighbours(dx_0, dx_1)
+    - Turned the wrong way, and in pairs of neighbours: two mistakes. Column i goes with column i + K/2, and
+      the gradient turns by -θ.
+          dy_0, dy_1 = dy[..., :half], dy[..., half:] → dy_0, dy_1 = dy[..., 0::2], dy[..., 1::2]
+          dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos - dy_1 * sin
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos + dy_0 * sin
+          return np.concatenate([dx_0, dx_1], axis=-1) → return as_neighbours(dx_0, dx_1)
+    - The pairs are taken in halves and put back as neighbours. Put them back where they were: all first
+      members, then all second ones.
+          return np.concatenate([dx_0, dx_1], axis=-1) → return as_neighbours(dx_0, dx_1)
+    - The pairs are taken as neighbours and put back in halves. In this layer column i goes with column
+      i + K/2 on the way in as well.
+          dy_0, dy_1 = dy[..., :half], dy[..., half:] → dy_0, dy_1 = dy[..., 0::2], dy[..., 1::2]
+    - dy is returned as it came. A rotation keeps its length, but not its direction.
+          return np.concatenate([dx_0, dx_1], axis=-1) → return 1.0 * dy
+    - Only the cosines are used: each column of a pair also reaches the other output, with a sine.
+          + dy_1 * sin →
+          - dy_0 * sin →
+    - Both sines have the sign +. One of the four entries of a rotation is negative.
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos + dy_0 * sin
+    - Sine and cosine are exchanged.
+          cos, sin = np.cos(angles), np.sin(angles) → cos, sin = np.sin(angles), np.cos(angles)
+    - The two halves have changed places in the result.
+          np.concatenate([dx_0, dx_1] → np.concatenate([dx_1, dx_0]
+    - This is the derivative of the rotation by its angle, and not its adjoint.
+          dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = -dy_0 * sin - dy_1 * cos
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_0 * cos - dy_1 * sin
+    - The pairs are right, but the angles are repeated as for neighbours, 0 0 1 1. Columns i and i + K/2 have
+      the same angle: 0 1 0 1.
+          return np.concatenate([dx_0, dx_1], axis=-1) → return with_wide_angles(dy, angles)
+    - All positions are turned by the angles of the first. Row t of the angles belongs to position t.
+          np.cos(angles), np.sin(angles) → np.cos(angles[:1]), np.sin(angles[:1])
+    - All pairs are turned by the angle of the first pair. Each has its own.
+          np.cos(angles), np.sin(angles) → np.cos(angles[:, :1]), np.sin(angles[:, :1])
     """,
     hints="""
-    - ✎ One token first: dx_i is the sum over j of W_ij dy_j.
-    - ✎ As a product of matrices this is a row times the transpose of W.
+    - Where does x_i stand? In output i with a cosine, and in output i + K/2 with a sine.
+    - Take the two halves of dy. Their pairs are turned by the angle -θ.
+    - Put the two results side by side again: `np.concatenate([...], axis=-1)`.
+    """,
+)
+
+
+# 3 ----------------------------------------------------------------------------------------------------------
+
+
+def slope_gradients(ds, q, k):
+    scale = 1 / np.sqrt(q.shape[-1])
+    T, S = ds.shape[-2:]
+    t, s = np.arange(T)[:, np.newaxis], np.arange(S)
+    distance = np.abs(t - s)
+    dq = scale * (ds @ k)
+    dk = scale * (ds.mT @ q)
+    dslope = -(distance * ds).sum(axis=(0, 2, 3))
+    return dq, dk, dslope
+
+
+SLOPE_GRADIENTS = Exercise(
+    slope_gradients,
+    outputs="dq dk dslope",
+    inputs={"ds": normal("B H T S"), "q": normal("B H T K"), "k": normal("B H S K")},
+    stories="""
+    - dslope has the wrong sign. The penalty is subtracted: a larger slope lowers every score but those at
+      distance 0.
+          dslope = -( → dslope = (
+    - The distance is missing from dslope: the local derivative of a score by its slope is -|t - s|.
+          (distance * ds).sum → ds.sum
+    - dslope is one number for all heads. Each head has its own slope, so the sum leaves the axis of the
+      heads.
+          axis=(0, 2, 3) → axis=(0, 1, 2, 3)
+    - dslope is not summed over the batch. All sequences share the slopes.
+          axis=(0, 2, 3) → axis=(2, 3)
+    - dslope is a mean. A slope is used by every pair of query and key in every sequence, and gradients add.
+          .sum(axis=(0, 2, 3)) → .mean(axis=(0, 2, 3))
+    - dslope is summed over the pairs and averaged over the batch. Every sequence adds its part.
+          .sum(axis=(0, 2, 3)) → .sum(axis=(2, 3)).mean(axis=0)
+    - The distance has a sign here. The penalty is for distance on either side: |t - s|.
+          distance = np.abs(t - s) → distance = t - s
+    - The distance has a sign here, s - t. The penalty is for distance on either side: |t - s|.
+          distance = np.abs(t - s) → distance = s - t
+    - The squared distance stands where |t - s| should.
+          (distance * ds) → (distance**2 * ds)
+    - Only keys before the query are counted. Nothing is masked here: the penalty is for distance on either
+      side.
+          distance = np.abs(t - s) → distance = np.maximum(t - s, 0)
+    - Only keys behind the query are counted. Nothing is masked here: the penalty is for distance on either
+      side.
+          distance = np.abs(t - s) → distance = np.maximum(s - t, 0)
+    - The position of the key stands where its distance from the query should.
+          np.abs(t - s) → s + 0 * t
+    - The penalty is subtracted from ds in dq and dk. It is a part of the score, not of its gradient, and
+      contains neither query nor key.
+          dq = scale * (ds @ k) → dq = scale * ((ds - distance) @ k)
+          dk = scale * (ds.mT @ q) → dk = scale * ((ds - distance).mT @ q)
+    - The distance is one too large: a query and a key at the same position have the distance 0.
+          distance = np.abs(t - s) → distance = 1 + np.abs(t - s)
+    - dslope carries the scale 1/√K. Only the product of query and key is divided by √K; the penalty is not.
+          dslope = -( → dslope = -scale * (
+    - The distance has found its way into dq and dk. The penalty contains neither query nor key: to them the
+      scores are as ever.
+          dq = scale * (ds @ k) → dq = scale * ((ds * distance) @ k)
+          dk = scale * (ds.mT @ q) → dk = scale * ((ds * distance).mT @ q)
+    - The scale 1/√K is missing from dq and dk.
+          dq = scale * (ds → dq = (ds
+          dk = scale * (ds → dk = (ds
+    - Divided by K in dq and dk; the root is missing.
+          np.sqrt(q.shape[-1]) → q.shape[-1]
+    - dS is not transposed. A key collects from every query.
+          ds.mT @ q → ds @ q
+    """,
+    hints="""
+    - A score has two terms. Which of them contains the query, which the slope?
+    - So dq and dk are those of plain scores. For the slope, the local derivative is -|t - s|.
+    - Make a table of distances (T, S), multiply ds by it, and sum over all axes but the heads.
+    """,
+)
+
+
+# 4 ----------------------------------------------------------------------------------------------------------
+
+
+def distance_table(ds, reach):
+    T, S = ds.shape[-2:]
+    t, s = np.arange(T)[:, np.newaxis], np.arange(S)
+    distance = s - t
+    held = np.clip(distance, -reach, reach)
+    places = np.arange(-reach, reach + 1)[:, np.newaxis, np.newaxis]
+    chosen = held == places
+    summed = ds.sum(axis=0)
+    return (summed[:, np.newaxis] * chosen).sum(axis=(2, 3))
+
+
+DISTANCE_TABLE = Exercise(
+    distance_table,
+    outputs="dtable",
+    inputs={"ds": normal("B H T S"), "reach": number(2)},
+    stories="""
+    - The last one wins: an entry that is used several times keeps one of its gradients. They add up. With
+      indices that repeat, `dtable[:, entry] += ...` reads the old value once: use `np.add.at`, or a loop with
+      `+=`.
+          return (summed[:, np.newaxis] * chosen).sum(axis=(2, 3)) → return last_wins(summed, held, reach)
+    - The table is reversed: the entry belongs to s - t, the key's position minus the query's.
+          distance = s - t → distance = t - s
+    - Distances beyond the reach are left out. They are clipped: they use the first or the last entry, which
+      receives their gradients too.
+          held = np.clip(distance, -reach, reach) → held = distance
+    - The indices are not shifted: distance 0 belongs to the entry in the middle, number `reach`. Without the
+      shift, negative distances count from the end of the table.
+          chosen = held == places → chosen = held % (2 * reach + 1) == places + reach
+    - The shift is one too large: distance 0 belongs to the entry number `reach`.
+          chosen = held == places → chosen = np.minimum(held + 1, reach) == places
+    - The shift is one too small: distance 0 belongs to the entry number `reach`.
+          chosen = held == places → chosen = np.maximum(held - 1, -reach) == places
+    - The distance is taken without its sign. A key before the query and one behind it have different
+      entries.
+          distance = s - t → distance = np.abs(s - t)
+    - The distance is taken without its sign, and not shifted. A key before the query and one behind it have
+      different entries, and distance 0 has the one in the middle.
+          chosen = held == places → chosen = np.abs(held) == places + reach
+    - A mean over the batch. All sequences share the table, and their gradients add.
+          summed = ds.sum(axis=0) → summed = ds.mean(axis=0)
+    - Only the first sequence is used. All of them share the table, and their gradients add.
+          summed = ds.sum(axis=0) → summed = ds[0]
+    - Each entry has the mean of what arrives at it. It is used that often, and gradients add.
+          .sum(axis=(2, 3)) → .sum(axis=(2, 3)) / np.maximum(chosen.sum(axis=(1, 2)), 1)
+    - Each entry has the mean of what arrives at it, in all sequences. It is used that often, and gradients
+      add.
+          .sum(axis=(2, 3)) → .sum(axis=(2, 3)) / np.maximum(chosen.sum(axis=(1, 2)), 1) / len(ds)
+    - All heads have received the same sum. Each head has its own row of the table.
+          summed = ds.sum(axis=0) → summed = np.repeat(ds.sum(axis=(0, 1))[np.newaxis], ds.shape[1], axis=0)
+    - 1/√K has no place here: the entry is added to the score after the division.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) / np.sqrt(ds.shape[-1])
+    - The table is transposed: it has a row for each head, and a column for each distance.
+          .sum(axis=(2, 3)) → .sum(axis=(2, 3)).T
+    - The last key of each query is left out: a loop ends one step too early.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * (s < S - 1)
+    """,
+    hints="""
+    - Which scores use one entry of the table? A whole diagonal of the (T, S) scores, in every sequence.
+    - Make the table of entries (T, S) that the forward would read. The backward adds where the forward reads.
+    - Sum ds over the batch. Then, for each head, `np.add.at(dtable[h], entry, ds_sum[h])`: it adds also where
+      an entry occurs many times.
+    """,
+)
+
+
+# 5 ----------------------------------------------------------------------------------------------------------
+
+
+def frequency_gradients(dy, x, omega):
+    t = np.arange(x.shape[1])[:, np.newaxis]
+    cos, sin = np.cos(t * omega), np.sin(t * omega)
+    x_0, x_1 = x[..., 0::2], x[..., 1::2]
+    dy_0, dy_1 = dy[..., 0::2], dy[..., 1::2]
+    dx_0 = dy_0 * cos + dy_1 * sin
+    dx_1 = dy_1 * cos - dy_0 * sin
+    dx = np.stack([dx_0, dx_1], axis=-1).reshape(x.shape)
+    y_0 = x_0 * cos - x_1 * sin
+    y_1 = x_0 * sin + x_1 * cos
+    dtheta = dy_1 * y_0 - dy_0 * y_1
+    domega = (t * dtheta).sum(axis=(0, 1))
+    return dx, domega
+
+
+FREQUENCY_GRADIENTS = Exercise(
+    frequency_gradients,
+    outputs="dx domega",
+    inputs={
+        "dy": in_pairs("B T K"),
+        "x": in_pairs("B T K"),
+        "omega": Draw("K", lambda rng, shape: rng.uniform(0.2, 1.3, shape)),
+    },
+    stories="""
+    - The inner derivative is missing from domega: this is the sum of the gradients of the angles. Since
+      θ = t ω, each of them counts t times.
+          (t * dtheta) → dtheta
+    - Positions are counted from 1 in domega. They count from 0: the first token is not turned.
+          (t * dtheta) → ((t + 1) * dtheta)
+    - Positions are counted from 1. They count from 0: the first token is not turned.
+          t = np.arange(x.shape[1])[:, np.newaxis] → t = np.arange(1, x.shape[1] + 1)[:, np.newaxis]
+    - domega has the wrong sign: when the angle grows, y_0 changes by -y_1, and y_1 by +y_0.
+          dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = dy_0 * y_1 - dy_1 * y_0
+    - In domega both terms have the sign +. When the angle grows, y_0 changes by -y_1, and y_1 by +y_0.
+          dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = dy_1 * y_0 + dy_0 * y_1
+    - This is ⟨dy, y⟩ for each pair: what a change of the *length* would cost. A turn moves y at right angles
+      to itself, by (-y_1, y_0).
+          dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = dy_0 * y_0 + dy_1 * y_1
+    - x stands in domega where the turned y should: the derivative is taken at the angle θ, not at 0.
+          dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = dy_1 * x_0 - dy_0 * x_1
+    - domega is not summed over the batch. All sequences share the frequencies.
+          .sum(axis=(0, 1)) → .sum(axis=1)
+    - domega is not summed over the positions. All of them share the frequencies.
+          .sum(axis=(0, 1)) → .sum(axis=0)
+    - domega is a mean. A frequency is used at every position of every sequence, and gradients add.
+          .sum(axis=(0, 1)) → .mean(axis=(0, 1))
+    - domega is summed over the positions, but averaged over the batch.
+          .sum(axis=(0, 1)) → .sum(axis=1).mean(axis=0)
+    - ω stands in domega where t should: the derivative of θ = t ω by ω is t.
+          (t * dtheta) → (omega * dtheta)
+    - One term is missing in domega. Both outputs of a pair change with the angle.
+          dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = dy_1 * y_0
+    - One term is missing in domega. Both outputs of a pair change with the angle.
+          dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = -dy_0 * y_1
+    - This is ⟨dy, x⟩ for each pair. When the angle grows, y moves at right angles to itself, by (-y_1, y_0).
+          dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = dy_0 * x_0 + dy_1 * x_1
+    - domega is one sum for all pairs. Each pair has its own frequency.
+          .sum(axis=(0, 1)) → .sum()
+    - t stands in domega twice. The angle is t ω, so each dθ counts t times and no more.
+          (t * dtheta) → (t**2 * dtheta)
+    - dx is not turned: dy is returned as it came. The adjoint of a rotation turns back, by -θ.
+          dx = np.stack([dx_0, dx_1], axis=-1).reshape(x.shape) → dx = 1.0 * dy
+    - dx is turned by θ once more. The adjoint of a rotation turns back, by -θ.
+          dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos - dy_1 * sin
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos + dy_0 * sin
+    - dx has its pairs in halves. Columns 2i and 2i + 1 belong together, here as in the forward.
+          dx = np.stack([dx_0, dx_1], axis=-1).reshape(x.shape) → dx = np.concatenate([dx_0, dx_1], axis=-1)
+    - The pairs are taken in halves. In this layer columns 2i and 2i + 1 belong together.
+          x_0, x_1 = x[..., 0::2], x[..., 1::2] → x_0, x_1 = np.split(x, 2, axis=-1)
+          dy_0, dy_1 = dy[..., 0::2], dy[..., 1::2] → dy_0, dy_1 = np.split(dy, 2, axis=-1)
+          dx = np.stack([dx_0, dx_1], axis=-1).reshape(x.shape) → dx = np.concatenate([dx_0, dx_1], axis=-1)
+    """,
+    hints="""
+    - Two steps: first the gradient of each angle θ_ti, then θ_ti = t ω_i.
+    - Differentiate the two outputs of a pair by θ: y_0 gives -y_1, and y_1 gives y_0. So dθ = dy_1 y_0 -
+      dy_0 y_1.
+    - ω_i stands in the angle of every position of every sequence, with the factor t: multiply by t and sum
+      over both.
     """,
 )

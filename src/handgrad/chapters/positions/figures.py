@@ -48,7 +48,14 @@ def integers():
 def graph():
     """Where positions enter, forward and backward: added to the tokens, and turned into the queries."""
     linear, last = r"$\mathbf{W}_Q$", r"$\mathbf{QK}^\top$"
-    nodes = {"tokens": (0, 2), "P": (0, 0), "add": (1.5, 1), linear: (3.1, 1), "turn": (4.6, 1), last: (6.2, 1)}
+    nodes = {
+        "tokens": (0, 2),
+        "P": (0, 0),
+        "add": (1.5, 1),
+        linear: (3.1, 1),
+        "turn": (4.6, 1),
+        last: (6.2, 1),
+    }
     edges = [
         ("tokens", "add", "X", "(B, T, D)", "dX"),
         ("P", "add", "", "(T, D)", "dP"),

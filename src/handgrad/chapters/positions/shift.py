@@ -53,7 +53,7 @@ def torch_train(params, angles, rng, steps, rate):
 
 
 def least(T, sees):
-    """The least mean loss of any answer that depends on sees(order, t) alone, counted over all orders of T."""
+    """The least mean loss of any answer that depends on sees(order, t) alone, over all orders of T."""
     counts = defaultdict(Counter)
     for order in permutations(range(T)):
         for t in range(BACK, T):
