@@ -172,8 +172,8 @@ HALF_SPLIT_DX = Exercise(
 def slope_gradients(ds, q, k):
     scale = 1 / np.sqrt(q.shape[-1])
     T, S = ds.shape[-2:]
-    t, s = np.arange(T)[:, np.newaxis], np.arange(S)
-    distance = np.abs(t - s)
+    t, r = np.arange(T)[:, np.newaxis], np.arange(S)
+    distance = np.abs(t - r)
     dq = scale * (ds @ k)
     dk = scale * (ds.mT @ q)
     dslope = -(distance * ds).sum(axis=(0, 2, 3))
@@ -188,7 +188,7 @@ SLOPE_GRADIENTS = Exercise(
     - dslope has the wrong sign. The penalty is subtracted: a larger slope lowers every score but those at
       distance 0.
           dslope = -( → dslope = (
-    - The distance is missing from dslope: the local derivative of a score by its slope is -|t - s|.
+    - The distance is missing from dslope: the local derivative of a score by its slope is -|t - r|.
           (distance * ds).sum → ds.sum
     - dslope is one number for all heads. Each head has its own slope, so the sum leaves the axis of the
       heads.
@@ -199,26 +199,26 @@ SLOPE_GRADIENTS = Exercise(
           .sum(axis=(0, 2, 3)) → .mean(axis=(0, 2, 3))
     - dslope is summed over the pairs and averaged over the batch. Every sequence adds its part.
           .sum(axis=(0, 2, 3)) → .sum(axis=(2, 3)).mean(axis=0)
-    - The distance has a sign here. The penalty is for distance on either side: |t - s|.
-          distance = np.abs(t - s) → distance = t - s
-    - The distance has a sign here, s - t. The penalty is for distance on either side: |t - s|.
-          distance = np.abs(t - s) → distance = s - t
-    - The squared distance stands where |t - s| should.
+    - The distance has a sign here. The penalty is for distance on either side: |t - r|.
+          distance = np.abs(t - r) → distance = t - r
+    - The distance has a sign here, r - t. The penalty is for distance on either side: |t - r|.
+          distance = np.abs(t - r) → distance = r - t
+    - The squared distance stands where |t - r| should.
           (distance * ds) → (distance**2 * ds)
     - Only keys before the query are counted. Nothing is masked here: the penalty is for distance on either
       side.
-          distance = np.abs(t - s) → distance = np.maximum(t - s, 0)
+          distance = np.abs(t - r) → distance = np.maximum(t - r, 0)
     - Only keys behind the query are counted. Nothing is masked here: the penalty is for distance on either
       side.
-          distance = np.abs(t - s) → distance = np.maximum(s - t, 0)
+          distance = np.abs(t - r) → distance = np.maximum(r - t, 0)
     - The position of the key stands where its distance from the query should.
-          np.abs(t - s) → s + 0 * t
+          np.abs(t - r) → r + 0 * t
     - The penalty is subtracted from ds in dq and dk. It is a part of the score, not of its gradient, and
       contains neither query nor key.
           dq = scale * (ds @ k) → dq = scale * ((ds - distance) @ k)
           dk = scale * (ds.mT @ q) → dk = scale * ((ds - distance).mT @ q)
     - The distance is one too large: a query and a key at the same position have the distance 0.
-          distance = np.abs(t - s) → distance = 1 + np.abs(t - s)
+          distance = np.abs(t - r) → distance = 1 + np.abs(t - r)
     - dslope carries the scale 1/√K. Only the product of query and key is divided by √K; the penalty is not.
           dslope = -( → dslope = -scale * (
     - The distance has found its way into dq and dk. The penalty contains neither query nor key: to them the
@@ -235,7 +235,7 @@ SLOPE_GRADIENTS = Exercise(
     """,
     hints="""
     - A score has two terms. Which of them contains the query, which the slope?
-    - So dq and dk are those of plain scores. For the slope, the local derivative is -|t - s|.
+    - So dq and dk are those of plain scores. For the slope, the local derivative is -|t - r|.
     - Make a table of distances (T, S), multiply ds by it, and sum over all axes but the heads.
     """,
 )
@@ -246,8 +246,8 @@ SLOPE_GRADIENTS = Exercise(
 
 def distance_table(ds, reach):
     T, S = ds.shape[-2:]
-    t, s = np.arange(T)[:, np.newaxis], np.arange(S)
-    distance = s - t
+    t, r = np.arange(T)[:, np.newaxis], np.arange(S)
+    distance = r - t
     held = np.clip(distance, -reach, reach)
     places = np.arange(-reach, reach + 1)[:, np.newaxis, np.newaxis]
     chosen = held == places
@@ -264,8 +264,8 @@ DISTANCE_TABLE = Exercise(
       indices that repeat, `dtable[:, entry] += ...` reads the old value once: use `np.add.at`, or a loop with
       `+=`.
           return (summed[:, np.newaxis] * chosen).sum(axis=(2, 3)) → return last_wins(summed, held, reach)
-    - The table is reversed: the entry belongs to s - t, the key's position minus the query's.
-          distance = s - t → distance = t - s
+    - The table is reversed: the entry belongs to r - t, the key's position minus the query's.
+          distance = r - t → distance = t - r
     - Distances beyond the reach are left out. They are clipped: they use the first or the last entry, which
       receives their gradients too.
           held = np.clip(distance, -reach, reach) → held = distance
@@ -278,7 +278,7 @@ DISTANCE_TABLE = Exercise(
           chosen = held == places → chosen = np.maximum(held - 1, -reach) == places
     - The distance is taken without its sign. A key before the query and one behind it have different
       entries.
-          distance = s - t → distance = np.abs(s - t)
+          distance = r - t → distance = np.abs(r - t)
     - The distance is taken without its sign, and not shifted. A key before the query and one behind it have
       different entries, and distance 0 has the one in the middle.
           chosen = held == places → chosen = np.abs(held) == places + reach
@@ -298,7 +298,7 @@ DISTANCE_TABLE = Exercise(
     - The table is transposed: it has a row for each head, and a column for each distance.
           .sum(axis=(2, 3)) → .sum(axis=(2, 3)).T
     - The last key of each query is left out: a loop ends one step too early.
-          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * (s < S - 1)
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * (r < S - 1)
     """,
     hints="""
     - Which scores use one entry of the table? A whole diagonal of the (T, S) scores, in every sequence.
