@@ -153,6 +153,23 @@ HALF_SPLIT_DX = Exercise(
     - The pairs are right, but the angles are repeated as for neighbours, 0 0 1 1. Columns i and i + K/2 have
       the same angle: 0 1 0 1.
           return np.concatenate([dx_0, dx_1], axis=-1) → return with_wide_angles(dy, angles)
+    - The sine stays with its own column here. It brings in the other column of the pair.
+          dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos + dy_0 * sin
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos - dy_1 * sin
+    - Divided by the cosine: that undoes a factor. A rotation is undone by its transpose, and nothing is
+      divided.
+          dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 / cos
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 / cos
+    - Turned back by twice the angle. The forward turned by θ, so the gradient turns by -θ.
+          np.cos(angles), np.sin(angles) → np.cos(2 * angles), np.sin(2 * angles)
+    - Turned back by half the angle. The forward turned by θ, so the gradient turns by -θ.
+          np.cos(angles), np.sin(angles) → np.cos(angles / 2), np.sin(angles / 2)
+    - The angles are read as degrees. They are in radians already.
+          np.cos(angles), np.sin(angles) → np.cos(np.radians(angles)), np.sin(np.radians(angles))
+    - The angles are in reversed order along the pairs: pair i turns by entry i of its row.
+          np.cos(angles), np.sin(angles) → np.cos(angles[:, ::-1]), np.sin(angles[:, ::-1])
+    - The angles are in reversed order along the positions: position t turns by row t.
+          np.cos(angles), np.sin(angles) → np.cos(angles[::-1]), np.sin(angles[::-1])
     - All positions are turned by the angles of the first. Row t of the angles belongs to position t.
           np.cos(angles), np.sin(angles) → np.cos(angles[:1]), np.sin(angles[:1])
     - All pairs are turned by the angle of the first pair. Each has its own.
@@ -217,6 +234,23 @@ SLOPE_GRADIENTS = Exercise(
       contains neither query nor key.
           dq = scale * (ds @ k) → dq = scale * ((ds - distance) @ k)
           dk = scale * (ds.mT @ q) → dk = scale * ((ds - distance).mT @ q)
+    - dslope is the local derivative alone. It must be multiplied by what arrives, ds, before the sum.
+          (distance * ds).sum(axis=(0, 2, 3)) → (distance + 0 * ds)[0].sum(axis=(1, 2))
+    - dslope is the local derivative alone, summed over the batch as well. It must be multiplied by what
+      arrives, ds, before the sum.
+          (distance * ds).sum → (distance + 0 * ds).sum
+    - The product of query and key stands in dslope where the distance should. The slope multiplies -|t - r|.
+          dslope = -(distance * ds) → dslope = -(scale * (q @ k.mT) * ds)
+    - The last query is left out of dslope: a loop ends one step too early.
+          (distance * ds).sum → (distance * ds)[:, :, :-1].sum
+    - The last key is left out of dslope: a loop ends one step too early.
+          (distance * ds).sum → (distance * ds)[..., :-1].sum
+    - Queries and keys are counted from the end here. Both count from 0 at the beginning: query t and key t
+      stand at the same place.
+          distance = np.abs(t - r) → distance = np.abs(t - T - r + S)
+    - dslope is the size of the sum. A derivative has a sign.
+          dslope = -( → dslope = -np.abs((
+          axis=(0, 2, 3)) → axis=(0, 2, 3)))
     - The distance is one too large: a query and a key at the same position have the distance 0.
           distance = np.abs(t - r) → distance = 1 + np.abs(t - r)
     - dslope carries the scale 1/√K. Only the product of query and key is divided by √K; the penalty is not.
@@ -295,6 +329,38 @@ DISTANCE_TABLE = Exercise(
           summed = ds.sum(axis=0) → summed = np.repeat(ds.sum(axis=(0, 1))[np.newaxis], ds.shape[1], axis=0)
     - 1/√K has no place here: the entry is added to the score after the division.
           summed = ds.sum(axis=0) → summed = ds.sum(axis=0) / np.sqrt(ds.shape[-1])
+    - Clipped at the wrong place: first cut off at -R and R, then shift by R. Here all keys before the query
+      use entry 0, and distance 0 with them.
+          chosen = held == places → chosen = np.clip(distance, 0, 2 * reach) == places + reach
+    - The clip ends one too early on the right: both R and -R have an entry.
+          np.clip(distance, -reach, reach) → np.clip(distance, -reach, reach - 1)
+    - The clip is missing, and distances beyond the reach go round to the other end of the table.
+          chosen = held == places → chosen = (distance + reach) % (2 * reach + 1) == places + reach
+    - The clip and the shift are missing: distances go round, as negative indices do.
+          chosen = held == places → chosen = distance % (2 * reach + 1) == places + reach
+    - This counts how often an entry is used. What arrives, ds, is added there.
+          summed = ds.sum(axis=0) → summed = 0 * ds.sum(axis=0) + 1
+    - Distance 0 is left out. A query and a key at the same place have an entry too, the one in the middle.
+          chosen = held == places → chosen = (held == places) & (distance != 0)
+    - Only keys up to the query are counted. Nothing is masked here: entries above R belong to the keys
+      behind.
+          chosen = held == places → chosen = (held == places) & (distance <= 0)
+    - The first query is left out.
+          chosen = held == places → chosen = (held == places) & (t > 0)
+    - The last query is left out: a loop ends one step too early.
+          chosen = held == places → chosen = (held == places) & (t < T - 1)
+    - Only the first query is used. All of them read the table.
+          chosen = held == places → chosen = (held == places) & (t == 0)
+    - Distances beyond the reach are left out on the right. They use the last entry.
+          chosen = held == places → chosen = (held == places) & (distance <= reach)
+    - Distances beyond the reach are left out on the left. They use the first entry.
+          chosen = held == places → chosen = (held == places) & (distance >= -reach)
+    - Multiplied by the distance. The entry is added to the score as it is: its local derivative is 1.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * distance
+    - All heads have received what belongs to the last one. Each head has its own row of the table.
+          summed = ds.sum(axis=0) → summed = np.repeat(ds.sum(axis=0)[-1:], ds.shape[1], axis=0)
+    - All heads have received what belongs to the first one. Each head has its own row of the table.
+          summed = ds.sum(axis=0) → summed = np.repeat(ds.sum(axis=0)[:1], ds.shape[1], axis=0)
     - The table is transposed: it has a row for each head, and a column for each distance.
           .sum(axis=(2, 3)) → .sum(axis=(2, 3)).T
     - The last key of each query is left out: a loop ends one step too early.
@@ -368,6 +434,10 @@ FREQUENCY_GRADIENTS = Exercise(
           dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = -dy_0 * y_1
     - This is ⟨dy, x⟩ for each pair. When the angle grows, y moves at right angles to itself, by (-y_1, y_0).
           dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = dy_0 * x_0 + dy_1 * x_1
+    - Only the last position is used. A frequency is used at all of them.
+          (t * dtheta).sum(axis=(0, 1)) → (t * dtheta)[:, -1].sum(axis=0)
+    - The positions are counted from the end. They count from 0 at the beginning.
+          (t * dtheta) → (t[::-1] * dtheta)
     - domega is one sum for all pairs. Each pair has its own frequency.
           .sum(axis=(0, 1)) → .sum()
     - t stands in domega twice. The angle is t ω, so each dθ counts t times and no more.
