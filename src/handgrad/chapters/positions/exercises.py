@@ -27,11 +27,22 @@ def with_wide_angles(dy, angles):
     return dy * np.cos(wide) + np.concatenate([second, -first], axis=-1) * np.sin(wide)
 
 
+def with_other(other, dy, angles):
+    """Turned back, with the wrong columns beside the sines."""
+    cos, sin = np.cos(angles), np.sin(angles)
+    return dy * np.concatenate([cos, cos], axis=-1) + other * np.concatenate([sin, -sin], axis=-1)
+
+
 def last_wins(summed, held, reach):
     """A table (H, 2 * reach + 1) in which each entry keeps the last gradient only."""
     table = np.zeros((len(summed), 2 * reach + 1))
     table[:, held + reach] = summed
     return table
+
+
+def first_wins(summed, held, reach):
+    """A table (H, 2 * reach + 1) in which each entry keeps the first gradient only."""
+    return last_wins(summed[:, ::-1, ::-1], held[::-1, ::-1], reach)
 
 
 # 1 ----------------------------------------------------------------------------------------------------------
@@ -80,6 +91,14 @@ GRID_GRADIENTS = Exercise(
     - The last one wins: each use of an entry replaces the gradient of the use before. They add: `+=`.
           drows = dy.sum(axis=(0, 2)) → drows = dy[-1, :, -1]
           dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy[-1, -1]
+    - Only the last image is used. All of them send a gradient.
+          dy.sum( → dy[-1:].sum(
+    - Only one column is used for drows, and one row for dcolumns. Each row of the grid holds all its columns.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=0)[:, 0]
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=0)[0]
+    - Divided by the number of patches. Each use of an entry sends its gradient, and they add; nothing is
+      averaged.
+          dy.sum( → (dy / dy.shape[1] / dy.shape[2]).sum(
     - Only the first image is used. All of them send a gradient.
           dy.sum( → dy[:1].sum(
     """,
@@ -156,6 +175,10 @@ HALF_SPLIT_DX = Exercise(
     - The sine stays with its own column here. It brings in the other column of the pair.
           dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos + dy_0 * sin
           dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos - dy_1 * sin
+    - The sine brings in the neighbour here. Column i belongs together with column i + K/2.
+          return np.concatenate([dx_0, dx_1], axis=-1) → return with_other(np.roll(dy, 1, -1), dy, angles)
+    - The columns are paired from both ends here. Column i belongs together with column i + K/2.
+          return np.concatenate([dx_0, dx_1], axis=-1) → return with_other(dy[..., ::-1], dy, angles)
     - Divided by the cosine: that undoes a factor. A rotation is undone by its transpose, and nothing is
       divided.
           dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 / cos
@@ -361,6 +384,16 @@ DISTANCE_TABLE = Exercise(
           summed = ds.sum(axis=0) → summed = np.repeat(ds.sum(axis=0)[-1:], ds.shape[1], axis=0)
     - All heads have received what belongs to the first one. Each head has its own row of the table.
           summed = ds.sum(axis=0) → summed = np.repeat(ds.sum(axis=0)[:1], ds.shape[1], axis=0)
+    - The first one wins: an entry that is used several times keeps one of its gradients. They add up.
+          return (summed[:, np.newaxis] * chosen).sum(axis=(2, 3)) → return first_wins(summed, held, reach)
+    - The shift is 1 whatever the reach. Distance 0 belongs to the entry number `reach`.
+          chosen = held == places → chosen = np.clip(distance + 1, 0, 2 * reach) == places + reach
+    - The position of the key chooses the entry. It belongs to r - t, the key's position minus the query's.
+          chosen = held == places → chosen = np.minimum(r + 0 * t, 2 * reach) == places + reach
+    - The position of the query chooses the entry. It belongs to r - t, the key's position minus the query's.
+          chosen = held == places → chosen = np.minimum(t + 0 * r, 2 * reach) == places + reach
+    - The sum of both positions chooses the entry. It belongs to their difference, r - t.
+          chosen = held == places → chosen = np.minimum(t + r, 2 * reach) == places + reach
     - The table is transposed: it has a row for each head, and a column for each distance.
           .sum(axis=(2, 3)) → .sum(axis=(2, 3)).T
     - The last key of each query is left out: a loop ends one step too early.
@@ -434,6 +467,16 @@ FREQUENCY_GRADIENTS = Exercise(
           dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = -dy_0 * y_1
     - This is ⟨dy, x⟩ for each pair. When the angle grows, y moves at right angles to itself, by (-y_1, y_0).
           dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = dy_0 * x_0 + dy_1 * x_1
+    - Sine and cosine are exchanged in dx.
+          dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * sin + dy_1 * cos
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * sin - dy_0 * cos
+    - Both terms have the sign +, and x stands where the turned y should. When the angle grows, y_0 changes by
+      -y_1, and y_1 by +y_0.
+          dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = dy_1 * x_0 + dy_0 * x_1
+    - ω has found its way into dx. The angle contains ω, but no x: the turn is all there is.
+          return dx, domega → return dx * np.repeat(omega, 2), domega
+    - T - t stands where t should: positions count from the beginning.
+          (t * dtheta) → ((len(t) - t) * dtheta)
     - Only the last position is used. A frequency is used at all of them.
           (t * dtheta).sum(axis=(0, 1)) → (t * dtheta)[:, -1].sum(axis=0)
     - The positions are counted from the end. They count from 0 at the beginning.
