@@ -40,6 +40,14 @@ def last_wins(summed, held, reach):
     return table
 
 
+def last_near(summed, distance, reach):
+    """The same without what lies beyond the reach."""
+    inside = np.abs(distance) <= reach
+    table = np.zeros((len(summed), 2 * reach + 1))
+    table[:, distance[inside] + reach] = summed[:, inside]
+    return table
+
+
 def first_wins(summed, held, reach):
     """A table (H, 2 * reach + 1) in which each entry keeps the first gradient only."""
     return last_wins(summed[:, ::-1, ::-1], held[::-1, ::-1], reach)
@@ -274,6 +282,14 @@ SLOPE_GRADIENTS = Exercise(
     - dslope is the size of the sum. A derivative has a sign.
           dslope = -( → dslope = -np.abs((
           axis=(0, 2, 3)) → axis=(0, 2, 3)))
+    - The keys are counted from 1 here, and the queries from 0. Both count from 0.
+          distance = np.abs(t - r) → distance = np.abs(t - r - 1)
+    - The queries are counted from 1 here, and the keys from 0. Both count from 0.
+          distance = np.abs(t - r) → distance = np.abs(t + 1 - r)
+    - Every distance above 0 counts as 1 here. The penalty grows with |t - r|.
+          distance = np.abs(t - r) → distance = np.minimum(np.abs(t - r), 1)
+    - The largest distance stands where the distance of each pair should.
+          (distance * ds).sum → (distance.max() * ds).sum
     - The distance is one too large: a query and a key at the same position have the distance 0.
           distance = np.abs(t - r) → distance = 1 + np.abs(t - r)
     - dslope carries the scale 1/√K. Only the product of query and key is divided by √K; the penalty is not.
@@ -386,8 +402,19 @@ DISTANCE_TABLE = Exercise(
           summed = ds.sum(axis=0) → summed = np.repeat(ds.sum(axis=0)[:1], ds.shape[1], axis=0)
     - The first one wins: an entry that is used several times keeps one of its gradients. They add up.
           return (summed[:, np.newaxis] * chosen).sum(axis=(2, 3)) → return first_wins(summed, held, reach)
-    - The shift is 1 whatever the reach. Distance 0 belongs to the entry number `reach`.
+    - Distance 0 goes to the entry before the right one. It belongs to the entry number `reach`, and both
+      positions count from 0.
           chosen = held == places → chosen = np.clip(distance + 1, 0, 2 * reach) == places + reach
+    - Distance 0 goes to the entry behind the right one. It belongs to the entry number `reach`, and both
+      positions count from 0.
+          held = np.clip(distance, -reach, reach) → held = np.clip(distance + 1, -reach, reach)
+    - Two mistakes: distances beyond the reach are left out, and of several gradients of an entry the last one
+      wins. They are clipped, and they add up.
+          return (summed[:, np.newaxis] * chosen).sum(axis=(2, 3)) → return last_near(summed, distance, reach)
+    - Only the last sequence is used. All of them share the table, and their gradients add.
+          summed = ds.sum(axis=0) → summed = ds[-1]
+    - The squared distance chooses the entry. It belongs to the distance itself, with its sign.
+          chosen = held == places → chosen = np.minimum(distance**2, 2 * reach) == places + reach
     - The position of the key chooses the entry. It belongs to r - t, the key's position minus the query's.
           chosen = held == places → chosen = np.minimum(r + 0 * t, 2 * reach) == places + reach
     - The position of the query chooses the entry. It belongs to r - t, the key's position minus the query's.
@@ -475,6 +502,10 @@ FREQUENCY_GRADIENTS = Exercise(
           dtheta = dy_1 * y_0 - dy_0 * y_1 → dtheta = dy_1 * x_0 + dy_0 * x_1
     - ω has found its way into dx. The angle contains ω, but no x: the turn is all there is.
           return dx, domega → return dx * np.repeat(omega, 2), domega
+    - The mean position stands where that of each token should: multiply by t before the sum.
+          (t * dtheta) → (t.mean() * dtheta)
+    - The last position stands where that of each token should: multiply by t before the sum.
+          (t * dtheta) → (t.max() * dtheta)
     - T - t stands where t should: positions count from the beginning.
           (t * dtheta) → ((len(t) - t) * dtheta)
     - Only the last position is used. A frequency is used at all of them.
