@@ -296,6 +296,18 @@ def test_the_faults_are_faults_where_a_test_can_see_them():
     assert max(faults.errors(faults.by_halves, T=1)) < 1e-8  # position 0 is not turned
 
 
+def test_clipped_scores_are_rotary_scores_within_the_reach():
+    q, k = np.random.default_rng(3).standard_normal((2, 2, 9, 6))
+    angles = ops.rotary_angles(9, 6)
+    free = ops.rotary(q, angles)[0] @ ops.rotary(k, angles)[0].mT / np.sqrt(6)
+    np.testing.assert_allclose(shift.clipped_scores(q, k, 8), free, rtol=1e-10, atol=1e-12)
+    clipped, near = shift.clipped_scores(q, k, 3), abs(np.subtract.outer(*[np.arange(9)] * 2)) <= 3
+    np.testing.assert_allclose(clipped[:, near], free[:, near], rtol=1e-10, atol=1e-12)
+    assert abs(clipped - free)[:, ~near].min() > 1e-6
+    far = ops.rotary(k[:, 8:], 3 * ops.rotary_angles(2, 6)[1:])[0]  # the last key, as if 3 places after
+    np.testing.assert_allclose(clipped[:, 0, 8], (q[:, 0] * far[:, 0]).sum(-1) / np.sqrt(6), rtol=1e-10)
+
+
 def test_the_turn_in_complex_numbers_is_ours():
     x, angles = np.random.default_rng(2).standard_normal((2, 5, 6)), ops.rotary_angles(5, 6)
     theirs = shift.torch_turned(torch.tensor(x), torch.tensor(angles))

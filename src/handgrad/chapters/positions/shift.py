@@ -6,6 +6,8 @@ from itertools import permutations
 import numpy as np
 from scipy.stats import entropy
 
+from ...ops.positions import rotary, rotary_angles
+
 VOCABULARY, BACK = 32, 2
 
 
@@ -60,3 +62,15 @@ def least(T, sees):
             counts[sees(order, t)][order[t - BACK]] += 1
     times = [counter.total() for counter in counts.values()]
     return np.average([entropy([*counter.values()]) for counter in counts.values()], weights=times)
+
+
+def clipped_scores(q, k, reach):
+    """Rotary scores (B, T, T) of q and k (B, T, K), as if no difference r - t were beyond the reach."""
+    T, K = q.shape[1:]
+    by_one = rotary_angles(2, K)[1]
+    held = np.clip(np.arange(T) - np.arange(T)[:, None], -reach, reach)  # r - t
+    s = np.empty((len(q), T, T))
+    for difference in range(-reach, reach + 1):
+        turned, _ = rotary(k, np.tile(difference * by_one, (T, 1)))
+        s = np.where(held == difference, q @ turned.mT, s)
+    return s / np.sqrt(K)
