@@ -93,6 +93,7 @@ def test_the_cases_hold_what_the_exercises_promise():
     """More queries than keys and fewer, distances beyond the reach on both sides, widths above one pair."""
     shapes = [case.inputs[0].shape[-2:] for case in exercises.DISTANCE_TABLE.cases]
     assert any(T > S + 2 for T, S in shapes) and any(S > T + 2 for T, S in shapes)
+    assert {case.inputs[1] for case in exercises.DISTANCE_TABLE.cases} == {1, 2, 3}
     widths = [case.inputs[0].shape[-1] for case in exercises.HALF_SPLIT_DX.cases]
     assert all(width % 2 == 0 and width > 2 for width in widths)
 
@@ -220,6 +221,14 @@ def tabled(entry, summed=lambda ds: ds.sum(0)):
     return backward
 
 
+def a_query_at_a_time(ds, reach):
+    """+= with entries that repeat keeps the last of them."""
+    table = np.zeros((ds.shape[1], 2 * reach + 1))
+    for t in range(ds.shape[2]):
+        table[:, np.clip(np.arange(ds.shape[3]) - t, -reach, reach) + reach] += ds[:, :, t].sum(0)
+    return table
+
+
 def frequencies(dtheta, collect=lambda t, dtheta: (t * dtheta).sum((0, 1))):
     def backward(dy, x, omega):
         t = np.arange(x.shape[1])[:, None]
@@ -263,6 +272,17 @@ UNLISTED = [
         "factor",
         "",
     ),
+    ("distance_table", tabled(lambda t, s, r: s - t + r), "not clipped", ""),
+    ("distance_table", tabled(lambda t, s, r: max(s - t, -r) + r), "Above R", ""),
+    ("distance_table", tabled(lambda t, s, r: min(s - t, r) + r), "on the right only", ""),
+    ("distance_table", tabled(lambda t, s, r: min(max(t - s, -r), r)), "t - r .* not shifted", ""),
+    ("distance_table", tabled(lambda t, s, r: min(max(s - t, 1 - r), r) + r), "too early on the left", ""),
+    ("distance_table", tabled(lambda t, s, r: min(max(s - t + r, 0), r)), "after the shift", ""),
+    ("distance_table", tabled(lambda t, s, r: min(max(s - t, -r), r) + r - 1), "one too small", ""),
+    ("distance_table", lambda ds, r: table_by_loops(np.triu(ds), r), "from the query on", ""),
+    ("distance_table", lambda ds, r: table_by_loops(np.triu(ds, 1), r), "keys after the query", ""),
+    ("distance_table", lambda ds, r: table_by_loops(np.tril(ds, -1), r), "keys before the query", ""),
+    ("distance_table", a_query_at_a_time, "Keys of one query", ""),
     ("frequency_gradients", frequencies(lambda a, b, y, z: 0 * a), "`x`.*domega is 0 everywhere", ""),
     ("frequency_gradients", frequencies(lambda a, b, y, z: 2 * (b * y - a * z)), "factor", "dtheta"),
     ("frequency_gradients", frequencies(lambda a, b, y, z: b * z - a * y), "One array|exchanged|sign", ""),

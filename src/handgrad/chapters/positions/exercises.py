@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...course.judge.draws import Draw, normal, number
+from ...course.judge.draws import Draw, normal
 from ...course.judge.function import Exercise
 from ...ops.positions import rotary_backward
 
@@ -13,6 +13,9 @@ def in_pairs(letters):
 
 
 ANGLES = Draw("T K", lambda rng, shape: rng.uniform(0.3, 2.8, shape))
+
+
+REACH = Draw("T S", lambda rng, shape: 1 + sum(shape) % 3)  # 1, 2 or 3, and not the same in every case
 
 
 def as_neighbours(first, second):
@@ -51,6 +54,26 @@ def last_near(summed, distance, reach):
 def first_wins(summed, held, reach):
     """A table (H, 2 * reach + 1) in which each entry keeps the first gradient only."""
     return last_wins(summed[:, ::-1, ::-1], held[::-1, ::-1], reach)
+
+
+def looked_up(summed, entry, reach):
+    """A table (H, 2 * reach + 1): what arrives is added at entry (T, S). IndexError as from a loop."""
+    table = np.zeros((len(summed), 2 * reach + 1))
+    for t, r in np.ndindex(*summed.shape[1:]):
+        table[:, entry[t, r]] += summed[:, t, r]
+    return table
+
+
+def once_a_row(summed, held, reach):
+    """The same, but each query adds to an entry once: the last of its keys that use it."""
+    return sum(
+        last_wins(row[:, np.newaxis], at[np.newaxis], reach) for row, at in zip(summed.swapaxes(0, 1), held)
+    )
+
+
+def once_a_column(summed, held, reach):
+    """The same, but each key adds to an entry once: the last of its queries that use it."""
+    return once_a_row(summed.mT, held.T, reach)
 
 
 # 1 ----------------------------------------------------------------------------------------------------------
@@ -112,8 +135,8 @@ GRID_GRADIENTS = Exercise(
     """,
     hints="""
     - Where does row s of the first table stand? In all images, and in every column of the grid row s.
-    - Everything that arrives at a place where it stands is added: for drows over b and t, for dcolumns over
-      b and s.
+    - Everything that arrives at a place where it stands is added: for drows over the batch and t, for dcolumns over
+      the batch and s.
     - Two sums, `dy.sum(axis=...)`, each over two axes.
     """,
 )
@@ -325,18 +348,19 @@ def distance_table(ds, reach):
     places = np.arange(-reach, reach + 1)[:, np.newaxis, np.newaxis]
     chosen = held == places
     summed = ds.sum(axis=0)
-    return (summed[:, np.newaxis] * chosen).sum(axis=(2, 3))
+    dtable = (summed[:, np.newaxis] * chosen).sum(axis=(2, 3))
+    return dtable
 
 
 DISTANCE_TABLE = Exercise(
     distance_table,
     outputs="dtable",
-    inputs={"ds": normal("B H T S"), "reach": number(2)},
+    inputs={"ds": normal("B H T S"), "reach": REACH},
     stories="""
     - The last one wins: an entry that is used several times keeps one of its gradients. They add up. With
       indices that repeat, `dtable[:, entry] += ...` reads the old value once: use `np.add.at`, or a loop with
       `+=`.
-          return (summed[:, np.newaxis] * chosen).sum(axis=(2, 3)) → return last_wins(summed, held, reach)
+          return dtable → return last_wins(summed, held, reach)
     - The table is reversed: the entry belongs to r - t, the key's position minus the query's.
           distance = r - t → distance = t - r
     - Distances beyond the reach are left out. They are clipped: they use the first or the last entry, which
@@ -349,10 +373,10 @@ DISTANCE_TABLE = Exercise(
           chosen = held == places → chosen = np.minimum(held + 1, reach) == places
     - The shift is one too small: distance 0 belongs to the entry number `reach`.
           chosen = held == places → chosen = np.maximum(held - 1, -reach) == places
-    - The distance is taken without its sign. A key before the query and one behind it have different
+    - The distance is taken without its sign. A key before the query and one after it have different
       entries.
           distance = r - t → distance = np.abs(r - t)
-    - The distance is taken without its sign, and not shifted. A key before the query and one behind it have
+    - The distance is taken without its sign, and not shifted. A key before the query and one after it have
       different entries, and distance 0 has the one in the middle.
           chosen = held == places → chosen = np.abs(held) == places + reach
     - A mean over the batch. All sequences share the table, and their gradients add.
@@ -382,7 +406,7 @@ DISTANCE_TABLE = Exercise(
     - Distance 0 is left out. A query and a key at the same place have an entry too, the one in the middle.
           chosen = held == places → chosen = (held == places) & (distance != 0)
     - Only keys up to the query are counted. Nothing is masked here: entries above R belong to the keys
-      behind.
+      after it.
           chosen = held == places → chosen = (held == places) & (distance <= 0)
     - The first query is left out.
           chosen = held == places → chosen = (held == places) & (t > 0)
@@ -401,16 +425,16 @@ DISTANCE_TABLE = Exercise(
     - All heads have received what belongs to the first one. Each head has its own row of the table.
           summed = ds.sum(axis=0) → summed = np.repeat(ds.sum(axis=0)[:1], ds.shape[1], axis=0)
     - The first one wins: an entry that is used several times keeps one of its gradients. They add up.
-          return (summed[:, np.newaxis] * chosen).sum(axis=(2, 3)) → return first_wins(summed, held, reach)
+          return dtable → return first_wins(summed, held, reach)
     - Distance 0 goes to the entry before the right one. It belongs to the entry number `reach`, and both
       positions count from 0.
-          chosen = held == places → chosen = np.clip(distance + 1, 0, 2 * reach) == places + reach
-    - Distance 0 goes to the entry behind the right one. It belongs to the entry number `reach`, and both
+          held = np.clip(distance, -reach, reach) → held = np.clip(distance - 1, -reach, reach)
+    - Distance 0 goes to the entry after the right one. It belongs to the entry number `reach`, and both
       positions count from 0.
           held = np.clip(distance, -reach, reach) → held = np.clip(distance + 1, -reach, reach)
     - Two mistakes: distances beyond the reach are left out, and of several gradients of an entry the last one
       wins. They are clipped, and they add up.
-          return (summed[:, np.newaxis] * chosen).sum(axis=(2, 3)) → return last_near(summed, distance, reach)
+          return dtable → return last_near(summed, distance, reach)
     - Only the last sequence is used. All of them share the table, and their gradients add.
           summed = ds.sum(axis=0) → summed = ds[-1]
     - The squared distance chooses the entry. It belongs to the distance itself, with its sign.
@@ -425,6 +449,121 @@ DISTANCE_TABLE = Exercise(
           .sum(axis=(2, 3)) → .sum(axis=(2, 3)).T
     - The last key of each query is left out: a loop ends one step too early.
           summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * (r < S - 1)
+    - Distances beyond the reach are not clipped: r - t + R points outside the table then, or from its
+      other end. Cut off at -R and R first.
+          return dtable → return looked_up(summed, distance + reach, reach)
+    - Clip and shift are missing: r - t points outside the table then, or from its end. Cut off at -R
+      and R, then add R.
+          return dtable → return looked_up(summed, distance, reach)
+    - The table is reversed, t - r for r - t, and not clipped: distances beyond the reach use the first
+      or the last entry.
+          return dtable → return looked_up(summed, reach - distance, reach)
+    - Clipped on the right only. Below -R the index is negative, and counts from the end of the table.
+          return dtable → return looked_up(summed, np.minimum(distance, reach) + reach, reach)
+    - Above R the index points outside the table: nothing is clipped there, or only above 2R. The last entry
+      is number 2R.
+          return dtable → return looked_up(summed, np.maximum(distance, -reach) + reach, reach)
+    - The shift is one too large: the index points outside the table. Distance 0 belongs to the entry
+      number `reach`, and the last entry is number 2R.
+          return dtable → return looked_up(summed, held + reach + 1, reach)
+    - The shift is one too small: distance 0 belongs to the entry number `reach`, and -R to the first,
+      number 0.
+          return dtable → return looked_up(summed, held + reach - 1, reach)
+    - Clipped after the shift, at -R and R. The clip belongs before the shift: it cuts off the distance,
+      not the entry.
+          return dtable → return looked_up(summed, np.clip(distance + reach, -reach, reach), reach)
+    - Clipped after the shift, at 0 and R. The table goes on to entry 2R.
+          return dtable → return looked_up(summed, np.clip(distance + reach, 0, reach), reach)
+    - The clip ends one too early on both sides: R and -R have an entry, too.
+          np.clip(distance, -reach, reach) → np.clip(distance, 1 - reach, reach - 1)
+    - The clip ends one too early on the left: both R and -R have an entry.
+          np.clip(distance, -reach, reach) → np.clip(distance, 1 - reach, reach)
+    - Distances of R and beyond are left out. They use the first and the last entry.
+          chosen = held == places → chosen = (held == places) & (np.abs(distance) < reach)
+    - Distances beyond the reach are left out, and those of exactly R on the right: the range ends one
+      too early.
+          chosen = held == places → chosen = (held == places) & (distance >= -reach) & (distance < reach)
+    - The first and the last entry hold what lies beyond the reach only. The distances R and -R
+      themselves belong there, too.
+          chosen = held == places → chosen = (held == places) & (np.abs(distance) != reach)
+    - The distances R and -R are counted twice.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * (1 + (np.abs(distance) == reach))
+    - Of the distances beyond the reach only the next one is counted, R + 1. All of them use the first
+      or the last entry.
+          chosen = held == places → chosen = (held == places) & (np.abs(distance) <= reach + 1)
+    - The distance is taken without its sign, and the table filled up to the middle. A key before the
+      query and one after it have different entries.
+          distance = r - t → distance = -np.abs(r - t)
+    - Only keys before the query are counted, and not the one at its own place. Nothing is masked here.
+          chosen = held == places → chosen = (held == places) & (distance < 0)
+    - Only keys from the query on are counted. Nothing is masked here: entries below R belong to the
+      keys before.
+          chosen = held == places → chosen = (held == places) & (distance >= 0)
+    - Only keys after the query are counted. Nothing is masked here: distance 0 has the entry R, and
+      keys before have those below.
+          chosen = held == places → chosen = (held == places) & (distance > 0)
+    - The first key of each query is left out.
+          chosen = held == places → chosen = (held == places) & (r > 0)
+    - The first query and the first key are left out: loops begin one too late. Positions count from 0.
+          chosen = held == places → chosen = (held == places) & (r > 0) & (t > 0)
+    - The last query and the last key are left out: loops end one step too early.
+          chosen = held == places → chosen = (held == places) & (r < S - 1) & (t < T - 1)
+    - Only the last query is left: the table is made anew for each, or each replaces the one before.
+      Make it once, before the loops, and add.
+          chosen = held == places → chosen = (held == places) & (t == T - 1)
+    - Only the first T keys are used. There are S of them.
+          chosen = held == places → chosen = (held == places) & (r < T)
+    - The loop over the keys runs to T. There are T queries and S keys.
+          return dtable → return looked_up(summed[:, :, np.arange(T)], held[:, np.arange(T)] + reach, reach)
+    - The loop over the queries runs to S. There are T queries and S keys.
+          return dtable → return looked_up(summed[:, np.arange(S)], held[np.arange(S)] + reach, reach)
+    - The sizes are exchanged, or query and key: the third axis of ds holds the T queries, the fourth
+      the S keys.
+          return dtable → return looked_up(summed[:, np.arange(S)][:, :, np.arange(T)], held + reach, reach)
+    - Query and key have changed places: ds has the query in its third axis and the key in its fourth.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0)[:, np.minimum(r, T - 1), np.minimum(t, S - 1)]
+    - Queries and keys are lined up at their ends here. Both positions count from 0 at the beginning.
+          distance = r - t → distance = r - S - t + T
+    - Two mistakes: t - r stands where r - t should, and of several gradients of an entry the last one
+      wins. They add up.
+          distance = r - t → distance = t - r
+          return dtable → return last_wins(summed, held, reach)
+    - Two mistakes: t - r stands where r - t should, and the indices are not shifted by `reach`.
+          distance = r - t → distance = t - r
+          chosen = held == places → chosen = held % (2 * reach + 1) == places + reach
+    - Two mistakes: only the first sequence is used, and of several gradients of an entry the last one
+      wins. They all add up.
+          summed = ds.sum(axis=0) → summed = ds[0]
+          return dtable → return last_wins(summed, held, reach)
+    - The last one wins, of all sequences and all places: each use of an entry replaces the gradient of
+      the use before. They add up: `+=`, and a sum over the batch.
+          summed = ds.sum(axis=0) → summed = ds[-1]
+          return dtable → return last_wins(summed, held, reach)
+    - Keys of one query that share an entry lose all but the last: `dtable[:, entries] += ...` reads the
+      old value once where an entry repeats. Use `np.add.at`, or one key at a time.
+          return dtable → return once_a_row(summed, held, reach)
+    - Keys of one query that share an entry lose all but the last, and t - r stands where r - t should.
+          distance = r - t → distance = t - r
+          return dtable → return once_a_row(summed, held, reach)
+    - Queries that share an entry for one key lose all but the last: `dtable[:, entries] += ...` reads
+      the old value once where an entry repeats. Use `np.add.at`, or one query at a time.
+          return dtable → return once_a_column(summed, held, reach)
+    - All heads have received the mean of the heads. Each head has its own row of the table.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0).mean(axis=0) + np.zeros(ds.shape[1:])
+    - Multiplied by the clipped distance. The entry is added to the score as it is: its local derivative
+      is 1.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * np.clip(r - t, -reach, reach)
+    - Multiplied by the distance without its sign. The entry is added to the score as it is: its local
+      derivative is 1.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * np.abs(r - t)
+    - Multiplied by minus the distance, as for a slope. The entry is added to the score as it is: its
+      local derivative is 1.
+          summed = ds.sum(axis=0) → summed = -ds.sum(axis=0) * np.abs(r - t)
+    - This counts how often an entry is used, in all sequences. What arrives, ds, is added there.
+          summed = ds.sum(axis=0) → summed = np.full(ds.shape[1:], float(len(ds)))
+    - Each entry has received the sum over all scores of its head. Add what arrives at the pairs (t, r)
+      whose distance belongs to it.
+          chosen = held == places → chosen = held == held + 0 * places
     """,
     hints="""
     - Which scores use one entry of the table? A whole diagonal of the (T, S) scores, in every sequence.
