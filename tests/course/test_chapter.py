@@ -188,10 +188,10 @@ def test_a_page_without_the_marks_is_refused(text):
 # The check of one chapter -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", ["07", "", "8a"])
+@pytest.mark.parametrize("number", ["99", "", "8a"])
 def test_the_check_of_no_chapter_lists_those_that_exist(number, capsys):
     assert chapter.main(["check", number]) == 2
-    assert re.search(rf"one of 05_normalization, 08_.*; got '{number}'", capsys.readouterr().err)
+    assert re.search(rf"one of .*05_normalization, .*08_.*; got '{number}'", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
