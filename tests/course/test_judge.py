@@ -249,6 +249,7 @@ OBSERVED = [
     (on_y(lambda y: y[:0]), r"has shape \(0, 1, 4\), expected \(1, 1, 4\)"),
     (on_y(lambda y: np.array([])), r"has shape \(0,\), expected \(1, 1, 4\)"),
     (on_y(lambda y: y[:, None]), r"has shape \(1, 1, 1, 4\), expected \(1, 1, 4\).*axis of length 1"),
+    (on_y(lambda y: y.reshape(len(y), -1)), r"has shape .*The numbers are right: axes are merged"),
     (on_y(lambda y: y[0]), r"has shape \(1, 4\), expected \(1, 1, 4\), in the case “one sequence”\. s is"),
     (on_y(lambda y: y.sum((0, 1))), r"has shape \(4,\), expected \(1, 1, 4\)"),
     (on_y(lambda y: 0 * y), r"0 everywhere, and"),
@@ -541,3 +542,37 @@ def test_keepdims_is_advised_only_where_an_axis_is_missing(a, b, missing):
     with pytest.raises(ValueError) as error:
         np.ones(a) + np.ones(b)
     assert an_axis_is_missing(str(error.value)) is missing
+
+
+def right_transpose(x, w):
+    table = np.ones((3, 5))
+    return x @ table.T, w
+
+
+def test_a_transpose_is_advised_only_for_an_array_with_a_batch():
+    verdict = SMALL.judge(right_transpose)
+    assert "matmul" in verdict.diagnosis and ".mT" not in verdict.diagnosis
+
+
+def loops(n):
+    return sum(1 for _ in range(n))
+
+
+def test_a_loop_over_a_symbol_is_explained():
+    assert "no symbols" in attempt(loops, [Symbol("n")], ("y",)).text
+
+
+def sums_and_means(x):
+    total = x.sum(axis=-1)
+    mean = x.mean(axis=-1)
+    return total, mean
+
+
+PAIR = Exercise(
+    sums_and_means, outputs="total mean", inputs={"x": repeating("B T D")}, stories="", hints="- one"
+)
+
+
+def test_one_result_alone_is_not_said_to_stand_in_anothers_place():
+    assert "order" in PAIR.judge(lambda x: (x.mean(-1), x.sum(-1))).diagnosis
+    assert "order" not in PAIR.judge(lambda x: (x.mean(-1), 7 * x.max(-1))).diagnosis

@@ -12,10 +12,10 @@ import numpy as np
 
 YOUR_TURN = "The answer is still open. Write it in the cell above, run that cell, then run this one."
 # What a line often lacks when its shapes do not fit, and what an error message means.
-ADVICE = {
-    r"\.T\b": "`.T` turns round all axes, the batch too; `.mT` transposes the last two.",
-    r"loop of ufunc|Cannot convert expression": "It takes no symbols: use `sqrt`, `exp`, `log` of SymPy.",
-}
+KEEP = "With `keepdims=True` its result can be broadcast again."
+TRANSPOSE = "`.T` turns round all axes, the batch too; `.mT` transposes the last two."
+SYMBOLS = "It takes no symbols: use `sqrt`, `exp`, `log` of SymPy, and no `range`."
+OF_SYMBOLS = r"loop of ufunc|Cannot convert expression|'(Symbol|Add|Mul|Pow)' object cannot be interpreted"
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,21 @@ def failure(error, function):
     line = linecache.getline(own[-1].filename, own[-1].lineno).strip() if own else ""
     if line:
         text = f"{text} (in `{own[-1].name}`: `{line}`)."
-    where = line if isinstance(error, ValueError) else str(error)
-    advice = [a for p, a in ADVICE.items() if re.search(p, where)]
-    if re.search(r"\b(sum|mean|max)\((?!.*keepdims)", line) and an_axis_is_missing(str(error)):
-        advice.append("With `keepdims=True` its result can be broadcast again.")
+    message, advice = str(error), []
+    if re.search(OF_SYMBOLS, message):
+        advice.append(SYMBOLS)
+    if "matmul" in message and own and turns_a_batch(line, error, file):
+        advice.append(TRANSPOSE)
+    if re.search(r"\b(sum|mean|max)\((?!.*keepdims)", line) and an_axis_is_missing(message):
+        advice.append(KEEP)
     return Failure(" ".join([text, *advice]), type(error).__name__)
+
+
+def turns_a_batch(line, error, file):
+    """Whether the line, the last of this file before the error, takes `.T` of an array with a batch."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    variables = [frame.f_locals for frame in frames if frame.f_code.co_filename == file][-1]
+    return any(np.ndim(variables.get(name)) > 2 for name in re.findall(r"(\w+)\.T\b", line))
 
 
 def an_axis_is_missing(message):

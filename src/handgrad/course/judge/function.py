@@ -95,7 +95,7 @@ class Exercise:
             return self._verdict(WRONG, f"Wrong only in {quoted(bad[0])}. {self.only[bad[0]]}", rows=rows)
         if not any(all(map(is_zero, column)) for column in self._columns(results)):
             if found := (self.search.told if self._only_raises(given, errors) else self.search.find)(results):
-                text = " ".join([found.kind, *self._right_ones(errors)])
+                text = " ".join([found.kind, *self._right_ones(errors), *raised_in(given, self.cases)])
                 return self._verdict(WRONG, text, where=found.where, rows=rows)
         text = " ".join([*self._ignored(answer), self._observe(given, errors)])
         return self._verdict(WRONG, text, rows=rows)
@@ -210,6 +210,14 @@ class Exercise:
         if len(right) < len(bad):
             return f"Right only in {listed([quoted(n) for n in right])}. "
         return f"Wrong only in {listed([quoted(names[i]) for i in bad])}. "
+
+
+def raised_in(given, cases):
+    """A sentence on the first case in which the answer raises; none if it never does."""
+    for g, case in zip(given, cases):
+        if isinstance(g, Failure):
+            return [f"In the case {quoted(case.name)}: {g.text}"]
+    return []
 
 
 def is_zero(pair):

@@ -67,7 +67,13 @@ def observe(name, pairs):
         given, expected, case = reshaped[0]
         text = f"{name} has shape {given.shape}, expected {expected.shape}, in the case {quoted(case.name)}."
         if all(g.size == e.size and close(g.reshape(e.shape), e) for g, e, _ in reshaped):
-            return text + " The numbers are right: an axis of length 1 was kept or lost."
+            ones = all(without_ones(g.shape) == without_ones(e.shape) for g, e, _ in reshaped)
+            what = (
+                "an axis of length 1 was kept or lost"
+                if ones
+                else "axes are merged, or not merged, otherwise"
+            )
+            return f"{text} The numbers are right: {what}."
         if all(g.ndim >= 2 and close(g.swapaxes(-1, -2), e) for g, e, _ in reshaped):
             return text + " It is the transpose of the right answer."
         more = all(g.ndim > e.ndim for g, e, _ in reshaped)
@@ -102,6 +108,10 @@ def observe(name, pairs):
         f"{name} is wrong, and not by a mistake known here. The largest difference in the case "
         f"{quoted(case.name)} is at index {tuple(map(int, place))}: expected {wanted}, got {got}."
     )
+
+
+def without_ones(shape):
+    return tuple(n for n in shape if n != 1)
 
 
 def constant_factor(pairs):

@@ -167,8 +167,10 @@ class Search:
                 return Finding(story.words)
 
     def _one(self, given, probe, outputs, rows):
-        """One edit."""
+        """One edit. Of a part of the results none is said to stand in another's place."""
         for program, edit, results in rows:
+            if edit.kind == "order" and outputs != self.outputs:
+                continue
             if same(given[probe], results, outputs) and self._agrees(program, [edit], given, probe, outputs):
                 return Finding(KINDS[edit.kind][1], edit.place)
 
@@ -188,7 +190,8 @@ class Search:
         distinct = {}
         for program, edit, results in self.rows(probe):
             result = results[name]
-            if not isinstance(result, str) and not alike(result, self.right[probe][name]):
+            moved = not isinstance(result, str) and not alike(result, self.right[probe][name])
+            if moved and edit.kind != "order":
                 distinct.setdefault((id(program), result.round(9).tobytes()), (program, edit))
         pairs = [(p, a, b) for (p, a), (q, b) in itertools.combinations(distinct.values(), 2) if p is q]
         for program, *edits in sorted(pairs, key=lambda pair: pair[1].cost + pair[2].cost)[:trials]:
