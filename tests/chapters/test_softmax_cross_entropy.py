@@ -266,12 +266,15 @@ def weighted(total=lambda weight, counted: weight.sum(), axis=-1, row=True, padd
     return dz
 
 
-def without_maximum(z, targets, w):
-    counted = targets != -100
-    y = np.where(counted, targets, 0)
-    e, weight = np.exp(z), w[y] * counted
-    gap = e / e.sum(axis=-1, keepdims=True) - np.eye(len(w))[y]
-    return weight[..., None] * gap / weight.sum()
+def without_maximum(total):
+    def dz(z, targets, w):
+        counted = targets != -100
+        y = np.where(counted, targets, 0)
+        e, weight = np.exp(z), w[y] * counted
+        gap = e / e.sum(axis=-1, keepdims=True) - np.eye(len(w))[y]
+        return weight[..., None] * gap / total(weight, counted)
+
+    return dz
 
 
 def zero_is_padding(z, targets, w):
@@ -376,7 +379,13 @@ WRONG = [
     ("weighted_dz", weighted(row=False), "stand at the columns", ""),
     ("weighted_dz", weighted(axis=1), "runs along the positions", ""),
     ("weighted_dz", weighted(padding=1.0), "Padding gets a gradient", ""),
-    ("weighted_dz", without_maximum, "overflow where the logits are near 1000", "^$"),
+    ("weighted_dz", without_maximum(masked_total), "^The exponentials overflow where", "^$"),
+    (
+        "weighted_dz",
+        without_maximum(lambda weight, counted: counted.sum()),
+        "number m of targets.*Besides, the exponentials overflow",
+        "^$",
+    ),
     ("weighted_dz", zero_is_padding, "Token 0 is taken for padding", ""),
     ("weighted_dz", normalised(np.sum), "over the vocabulary, and then the number", ""),
     ("weighted_dz", normalised(np.mean), "to the mean 1, and then the number", ""),

@@ -108,6 +108,24 @@ def weighted_dz(z, targets, w):
     return weight[..., None] * (p - one_hot) / total
 
 
+OVERFLOW = """
+    - The exponentials overflow where the logits are near 1000. Softmax does not feel a shift: take the
+      largest logit of each row away first.
+          e = np.exp(z - z.max(axis=-1, keepdims=True)) → e = np.exp(z)
+"""
+
+
+def each_with_overflow(stories):
+    """The stories, and then each once more, where the maximum is not taken away either."""
+    change = "e = np.exp(z - z.max(axis=-1, keepdims=True)) → e = np.exp(z)"
+    words = "Besides, the exponentials overflow where the logits are near 1000."
+    both = []
+    for story in stories.strip().split("\n    - "):
+        first, _, rest = story.removeprefix("- ").partition("\n")
+        both.append(f"- {first}\n{change}\n{rest}\n{words}")
+    return stories + "\n".join(both)
+
+
 WEIGHTED_DZ = Exercise(
     weighted_dz,
     outputs="dz",
@@ -117,10 +135,8 @@ WEIGHTED_DZ = Exercise(
         "w": Draw("V", lambda rng, shape: rng.uniform(0.3, 3.0, shape)),
     },
     special={"logits near 1000": {"z": LOGITS.then(high_once)}},
-    stories="""
-    - The exponentials overflow where the logits are near 1000. Softmax does not feel a shift: take the
-      largest logit of each row away first.
-          e = np.exp(z - z.max(axis=-1, keepdims=True)) → e = np.exp(z)
+    stories=OVERFLOW
+    + each_with_overflow("""
     - Token 0 is taken for padding. Padding is -100, and 0 is a token like any other.
           counted = targets != -100 → counted = targets > 0
     - The weights are normalised over the vocabulary, and then the number of targets divides. Divide by the
@@ -229,7 +245,7 @@ WEIGHTED_DZ = Exercise(
           (p - one_hot) → -one_hot
     - The softmax runs along the positions. The probabilities of one position, over the tokens, add up to 1.
           axis=-1 → axis=1
-    """,
+    """),
     hints="""
     - Write the loss as Σ_t w_t ℓ_t / Σ_t w_t with w_t = w[y_t]. The denominator does not depend on z.
     - So each row is that of ℓ_t, times w_t over the sum of all w_t.
