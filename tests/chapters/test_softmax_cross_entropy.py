@@ -266,14 +266,59 @@ def weighted(total=lambda weight, counted: weight.sum(), axis=-1, row=True, padd
     return dz
 
 
-def focal(power=lambda gamma: gamma - 1, sign=1, through=1, logarithm=np.log):
+def without_maximum(total):
+    def dz(z, targets, w):
+        counted = targets != -100
+        y = np.where(counted, targets, 0)
+        e, weight = np.exp(z), w[y] * counted
+        gap = e / e.sum(axis=-1, keepdims=True) - np.eye(len(w))[y]
+        return weight[..., None] * gap / total(weight, counted)
+
+    return dz
+
+
+def zero_is_padding(z, targets, w):
+    return weighted_by_loops(z, np.where(targets > 0, targets, -100), w)
+
+
+def normalised(by):
+    return lambda z, targets, w: weighted(lambda weight, counted: counted.sum())(z, targets, w / by(w))
+
+
+def padding_keeps_p(weigh, total):
+    def dz(z, targets, w):
+        counted = targets != -100
+        y = np.where(counted, targets, 0)
+        q = np.eye(len(w))[y] * counted[..., None]
+        weight = weigh(w[y], counted)
+        return weight[..., None] * (soft(z) - q) / total(weight, counted)
+
+    return dz
+
+
+def focal(power=lambda gamma: gamma - 1, sign=1, through=1, logarithm=np.log, of=None):
     def dz(z, targets, gamma):
         prob, one_hot = soft(z), np.eye(z.shape[-1])[targets]
-        r = (prob * one_hot).sum(-1, keepdims=True)
+        r = of(prob) if of else (prob * one_hot).sum(-1, keepdims=True)
         slope = sign * gamma * (1 - r) ** power(gamma) * logarithm(r) - (1 - r) ** gamma / r
         return slope * r**through * (one_hot - prob) / targets.size
 
     return dz
+
+
+def focal_times(number):
+    """p - q times a wrong number for each position."""
+
+    def dz(z, targets, gamma):
+        prob, one_hot = soft(z), np.eye(z.shape[-1])[targets]
+        r = (prob * one_hot).sum(-1, keepdims=True)
+        return number(r, gamma) * (prob - one_hot) / targets.size
+
+    return dz
+
+
+def largest(prob):
+    return prob.max(-1, keepdims=True)
 
 
 def distilled(power, student=1, m=lambda z: z[..., 0].size):
@@ -289,7 +334,31 @@ def paired(rows=0.5, columns=0.5, mean=True, over=1):
     return backward
 
 
+def paired_by(softmaxes):
+    def backward(u, v, tau):
+        s, one = u @ v.T / tau, np.eye(len(u))
+        rows, columns = softmaxes(np.exp(s))
+        ds = (rows + columns - 2 * one) / 2 / len(u)
+        return ds @ v / tau, ds.T @ u / tau
+
+    return backward
+
+
+def branch_if_equal(p, log_U, lam, delta):
+    return (p - 1 if delta == 1 else p) + 2 * lam * log_U * p
+
+
+def branch_if_true(p, log_U, lam, delta):
+    return (p - 1 if delta else p) + 2 * lam * log_U * p
+
+
+def masked_total(weight, counted):
+    return weight[counted].sum()
+
+
 WRONG = [
+    ("z_loss_slope", branch_if_equal, "other tokens alone. `delta` is a symbol", "^$"),
+    ("z_loss_slope", branch_if_true, "right token alone. `delta` is a symbol", "^$"),
     ("z_loss_slope", p - delta + 2 * lam * log_U, "inner derivative", ""),
     ("z_loss_slope", p - delta + lam * log_U * p, "2 of the square", ""),
     ("z_loss_slope", p - delta + 2 * lam * p / log_U, "divided", "`log_U` divides"),
@@ -310,12 +379,32 @@ WRONG = [
     ("weighted_dz", weighted(row=False), "stand at the columns", ""),
     ("weighted_dz", weighted(axis=1), "runs along the positions", ""),
     ("weighted_dz", weighted(padding=1.0), "Padding gets a gradient", ""),
+    ("weighted_dz", without_maximum(masked_total), "^The exponentials overflow where", "^$"),
+    (
+        "weighted_dz",
+        without_maximum(lambda weight, counted: counted.sum()),
+        "number m of targets.*Besides, the exponentials overflow",
+        "^$",
+    ),
+    ("weighted_dz", zero_is_padding, "Token 0 is taken for padding", ""),
+    ("weighted_dz", normalised(np.sum), "over the vocabulary, and then the number", ""),
+    ("weighted_dz", normalised(np.mean), "to the mean 1, and then the number", ""),
+    ("weighted_dz", padding_keeps_p(lambda w, c: w, masked_total), "but p is not", ""),
+    ("weighted_dz", padding_keeps_p(lambda w, c: np.where(c, w, 1), masked_total), "but p is not", ""),
+    ("weighted_dz", padding_keeps_p(lambda w, c: w, lambda w, c: w.sum()), "p and the weight are not", ""),
+    ("focal_dz", focal(of=largest), "^r is taken as the largest", "^$"),
+    ("focal_dz", focal(sign=0, of=largest), "largest probability, and .* constant", "^$"),
+    ("focal_dz", focal_times(lambda r, g: g * (1 - r) ** (g - 1)), "times that of the logarithm", ""),
+    ("focal_dz", focal_times(lambda r, g: -g * (1 - r) ** (g - 1)), "times that of the logarithm", ""),
+    ("focal_dz", focal_times(lambda r, g: g * r * (1 - r) ** (g - 1)), "logits alone", ""),
+    ("focal_dz", focal_times(lambda r, g: g * (1 - r) ** (g - 1) * np.log(r)), "without its factor r", ""),
+    ("focal_dz", focal(logarithm=lambda r: np.log(1 - r)), "stands where ln r should", ""),
     ("focal_dz", focal(lambda gamma: gamma), "exponent has not gone down", ""),
-    ("focal_dz", focal(lambda gamma: gamma - 2), "A number is wrong", "through_factor"),
+    ("focal_dz", focal(lambda gamma: gamma - 2), "A number is wrong", "of_factor"),
     ("focal_dz", focal(sign=-1), "sign of the path through the factor", ""),
     ("focal_dz", focal(sign=0), "treated as a constant", ""),
     ("focal_dz", focal(through=0), "lacks its factor p_y", ""),
-    ("focal_dz", focal(through=2), "once too often|factor too many", "`right`"),
+    ("focal_dz", focal(through=2), "once too often|factor too many", "`r`"),
     ("focal_dz", focal(logarithm=np.log2), "base 2", ""),
     ("distill_dz", distilled(2), "1/τ is missing", ""),
     ("distill_dz", distilled(0), "No τ is left", ""),
@@ -329,6 +418,14 @@ WRONG = [
     ("pair_gradients", paired(1, 1), "here they are added", ""),
     ("pair_gradients", paired(1, 1, mean=False), "Both the ½ and the 1/S", ""),
     ("pair_gradients", paired(mean=False), "1/S of the means", ""),
+    ("pair_gradients", paired_by(lambda e: (e / e.sum(1), e / e.sum(0))), "rows lack `keepdims", "^$"),
+    (
+        "pair_gradients",
+        paired_by(lambda e: (e / e.sum(1)[:, None], e / e.sum(0)[:, None])),
+        "sums of the columns divide the rows",
+        "",
+    ),
+    ("pair_gradients", paired_by(lambda e: (e / e.sum(1), e / e.sum(0)[:, None])), "Both sums divide", ""),
     ("pair_gradients", paired(over=0), "τ is missing from du and dv", ""),
     ("pair_gradients", paired(over=0.5), "power or a root", "`tau`"),
 ]

@@ -10,6 +10,12 @@ LOGITS = Draw("B T V", lambda rng, shape: rng.normal(0.3, 1.5, shape))
 TARGETS = Draw("B T V", lambda rng, shape: rng.integers(shape[-1], size=shape[:-1]))
 
 
+def high_once(z):
+    """The same logits, and at one position 1000 more."""
+    z[0, 0] += 1000.0
+    return z
+
+
 def with_padding(rng, shape):
     """Right tokens; sequences end at different lengths, and behind the end stands -100."""
     targets = rng.integers(shape[-1], size=shape[:-1])
@@ -22,15 +28,21 @@ def with_padding(rng, shape):
 
 
 def z_loss_slope(p, log_U, lam, delta):
-    from_cost = p - delta
-    from_penalty = lam * 2 * log_U * p
-    return from_cost + from_penalty
+    cross_entropy = p - delta
+    penalty = lam * 2 * log_U * p
+    return cross_entropy + penalty
 
 
 Z_LOSS_SLOPE = Derivation(
     z_loss_slope,
     domains={"p": "positive", "log_U": "real", "lam": "positive", "delta": "delta"},
     stories="""
+    - This is the answer for the right token alone. `delta` is a symbol here, and an `if` takes one branch for
+      good: write δ into the formula.
+          cross_entropy = p - delta → cross_entropy = p - 1
+    - This is the answer for the other tokens alone. `delta` is a symbol here, and an `if` takes one branch
+      for good: write δ into the formula.
+          cross_entropy = p - delta → cross_entropy = p
     - The inner derivative is missing: ln U changes with z_j by p_j, and the square by 2 ln U times that.
           lam * 2 * log_U * p → lam * 2 * log_U
     - The 2 of the square is missing.
@@ -40,9 +52,9 @@ Z_LOSS_SLOPE = Derivation(
     - ln U is missing: the derivative of a square is twice what is squared, times its derivative.
           lam * 2 * log_U * p → lam * 2 * p
     - This is the penalty alone. The gradient of the cross-entropy, p_j - δ, must be added.
-          return from_cost + from_penalty → return from_penalty
+          return cross_entropy + penalty → return penalty
     - This is the cross-entropy alone. The penalty has a gradient too.
-          return from_cost + from_penalty → return from_cost
+          return cross_entropy + penalty → return cross_entropy
     - The penalty does not know which token is right: its factor is p_j, the derivative of ln U, not p_j - δ.
           lam * 2 * log_U * p → lam * 2 * log_U * (p - delta)
     - ln U is still squared. The derivative of a square is twice what is squared, times its derivative.
@@ -54,11 +66,11 @@ Z_LOSS_SLOPE = Derivation(
     - The derivative of ln U by z_j is p_j itself. p_j (1 - p_j) would be that of p_j.
           lam * 2 * log_U * p → lam * 2 * log_U * p * (1 - p)
     - The penalty is subtracted. It is added to the loss, so its gradient is added.
-          from_cost + from_penalty → from_cost - from_penalty
+          cross_entropy + penalty → cross_entropy - penalty
     - All signs of the cross-entropy are turned round: its gradient is p_j - δ. This would climb.
-          from_cost = p - delta → from_cost = delta - p
+          cross_entropy = p - delta → cross_entropy = delta - p
     - δ is turned round: it is 1 for the right token, so the gradient of the cross-entropy is p_j - δ.
-          from_cost = p - delta → from_cost = p - (1 - delta)
+          cross_entropy = p - delta → cross_entropy = p - (1 - delta)
     - The derivative of ln U by z_j is not 1/U: the inner derivative e^{z_j} belongs to it, and e^{z_j}/U is
       p_j.
           lam * 2 * log_U * p → lam * 2 * log_U * 2.718281828459045 ** (-log_U)
@@ -66,9 +78,9 @@ Z_LOSS_SLOPE = Derivation(
           lam * 2 * log_U * p → lam * 2 * log_U * (1 - p)
     - The gradient of -ln p_y by the logits is p_j - δ. With another factor p_j this is the way of p_y,
       and not that of its logarithm.
-          from_cost = p - delta → from_cost = p * (delta - p)
+          cross_entropy = p - delta → cross_entropy = p * (delta - p)
     - The gradient of -ln p_y by the logits is p_j - δ, without another factor p_j.
-          from_cost = p - delta → from_cost = p * (p - delta)
+          cross_entropy = p - delta → cross_entropy = p * (p - delta)
     - U stands where ln U should: what is squared is the logarithm.
           lam * 2 * log_U * p → lam * 2 * 2.718281828459045 ** log_U * p
     - λ is missing from the penalty.
@@ -96,6 +108,24 @@ def weighted_dz(z, targets, w):
     return weight[..., None] * (p - one_hot) / total
 
 
+OVERFLOW = """
+    - The exponentials overflow where the logits are near 1000. Softmax does not feel a shift: take the
+      largest logit of each row away first.
+          e = np.exp(z - z.max(axis=-1, keepdims=True)) → e = np.exp(z)
+"""
+
+
+def each_with_overflow(stories):
+    """The stories, and then each once more, where the maximum is not taken away either."""
+    change = "e = np.exp(z - z.max(axis=-1, keepdims=True)) → e = np.exp(z)"
+    words = "Besides, the exponentials overflow where the logits are near 1000."
+    both = []
+    for story in stories.strip().split("\n    - "):
+        first, _, rest = story.removeprefix("- ").partition("\n")
+        both.append(f"- {first}\n{change}\n{rest}\n{words}")
+    return stories + "\n".join(both)
+
+
 WEIGHTED_DZ = Exercise(
     weighted_dz,
     outputs="dz",
@@ -104,7 +134,31 @@ WEIGHTED_DZ = Exercise(
         "targets": Draw("B T V", with_padding),
         "w": Draw("V", lambda rng, shape: rng.uniform(0.3, 3.0, shape)),
     },
-    stories="""
+    special={"logits near 1000": {"z": LOGITS.then(high_once)}},
+    stories=OVERFLOW
+    + each_with_overflow("""
+    - Token 0 is taken for padding. Padding is -100, and 0 is a token like any other.
+          counted = targets != -100 → counted = targets > 0
+    - The weights are normalised over the vocabulary, and then the number of targets divides. Divide by the
+      weights of the targets instead, each as often as it occurs.
+          np.where(counted, w[y], 0.0) → np.where(counted, w[y] / w.sum(), 0.0)
+          total = weight.sum() → total = counted.sum()
+    - The weights are normalised over the vocabulary, to the mean 1, and then the number of targets divides.
+      Divide by the weights of the targets instead, each as often as it occurs.
+          np.where(counted, w[y], 0.0) → np.where(counted, w[y] / w.mean(), 0.0)
+          total = weight.sum() → total = counted.sum()
+    - At padding the one-hot row is 0, but p is not: every logit there is pushed down. The whole row must be
+      0.
+          np.where(counted, w[y], 0.0) → np.where(counted, w[y], 1.0)
+          (p - one_hot) / total → (p - one_hot * counted[..., None]) / (weight * counted).sum()
+    - At padding the one-hot row is 0, but p is not: every logit there is pushed down. The whole row must be
+      0.
+          np.where(counted, w[y], 0.0) → w[y]
+          (p - one_hot) / total → (p - one_hot * counted[..., None]) / (weight * counted).sum()
+    - At padding the one-hot row is 0, but p and the weight are not. The whole row must be 0, and the sum of
+      the weights must leave padding out.
+          np.where(counted, w[y], 0.0) → w[y]
+          (p - one_hot) / total → (p - one_hot * counted[..., None]) / total
     - Divided by the number m of targets that count. This mean is weighted: divide by the sum of the weights
       that occur.
           total = weight.sum() → total = counted.sum()
@@ -120,6 +174,8 @@ WEIGHTED_DZ = Exercise(
           total = weight.sum() → total = w[np.unique(y[counted])].sum()
     - One softmax over the whole array. Each position has its own.
           p = e / e.sum(axis=-1, keepdims=True) → p = np.exp(z) / np.exp(z).sum()
+    - One softmax over the whole array. Each position has its own.
+          p = e / e.sum(axis=-1, keepdims=True) → p = np.exp(z - z.max()) / np.exp(z - z.max()).sum()
     - The gradient went through the softmax twice: p - q is already the derivative by the logits.
           (p - one_hot) → (p * (p - one_hot - (p * (p - one_hot)).sum(axis=-1, keepdims=True)))
     - The gradient by the logits is p - q, without another factor p.
@@ -189,7 +245,7 @@ WEIGHTED_DZ = Exercise(
           (p - one_hot) → -one_hot
     - The softmax runs along the positions. The probabilities of one position, over the tokens, add up to 1.
           axis=-1 → axis=1
-    """,
+    """),
     hints="""
     - Write the loss as Σ_t w_t ℓ_t / Σ_t w_t with w_t = w[y_t]. The denominator does not depend on z.
     - So each row is that of ℓ_t, times w_t over the sum of all w_t.
@@ -205,19 +261,19 @@ def focal_dz(z, targets, gamma):
     e = np.exp(z - z.max(axis=-1, keepdims=True))
     p = e / e.sum(axis=-1, keepdims=True)
     one_hot = np.eye(z.shape[-1])[targets]
-    right = (p * one_hot).sum(axis=-1, keepdims=True)
-    through_log = -((1 - right) ** gamma) / right
-    through_factor = gamma * (1 - right) ** (gamma - 1) * np.log(right)
-    return (through_log + through_factor) * right * (one_hot - p) / targets.size
+    r = (p * one_hot).sum(axis=-1, keepdims=True)
+    of_logarithm = -((1 - r) ** gamma) / r
+    of_factor = gamma * (1 - r) ** (gamma - 1) * np.log(r)
+    return (of_logarithm + of_factor) * r * (one_hot - p) / targets.size
 
 
 def focal_by_a_factor(z, targets, gamma):
     e = np.exp(z - z.max(axis=-1, keepdims=True))
     p = e / e.sum(axis=-1, keepdims=True)
     one_hot = np.eye(z.shape[-1])[targets]
-    right = (p * one_hot).sum(axis=-1, keepdims=True)
-    constant = (1 - right) ** gamma
-    moving = gamma * right * (1 - right) ** (gamma - 1) * np.log(right)
+    r = (p * one_hot).sum(axis=-1, keepdims=True)
+    constant = (1 - r) ** gamma
+    moving = gamma * r * (1 - r) ** (gamma - 1) * np.log(r)
     return (constant - moving) * (p - one_hot) / targets.size
 
 
@@ -227,51 +283,84 @@ FOCAL_DZ = Exercise(
     ways=(focal_by_a_factor,),
     inputs={"z": LOGITS, "targets": TARGETS, "gamma": number(2.5)},
     stories="""
+    - r is taken as the largest probability. It is that of the right token, which the model need not prefer.
+          r = (p * one_hot).sum(axis=-1, keepdims=True) → r = p.max(axis=-1, keepdims=True)
+    - r is taken as the largest probability, and (1 - r)^γ as a constant. r is that of the right token, and
+      it depends on z.
+          r = (p * one_hot).sum(axis=-1, keepdims=True) → r = p.max(axis=-1, keepdims=True)
+          (of_logarithm + of_factor) → of_logarithm
+    - This is the derivative of (1 - r)^γ times that of the logarithm. In a product each derivative stands
+      beside the other function itself, and the two results are added.
+          (of_logarithm + of_factor) * r → -gamma * (1 - r) ** (gamma - 1)
+    - This is the derivative of (1 - r)^γ times that of the logarithm. In a product each derivative stands
+      beside the other function itself, and the two results are added.
+          (of_logarithm + of_factor) * r → gamma * (1 - r) ** (gamma - 1)
+    - This is the derivative of (1 - r)^γ by the logits alone. The logarithm beside it is missing, and so is
+      the derivative of the logarithm, times (1 - r)^γ.
+          (of_logarithm + of_factor) → -gamma * (1 - r) ** (gamma - 1)
+    - This is the derivative of (1 - r)^γ by the logits alone. The logarithm beside it is missing, and so is
+      the derivative of the logarithm, times (1 - r)^γ.
+          (of_logarithm + of_factor) → gamma * (1 - r) ** (gamma - 1)
+    - This is γ (1 - r)^(γ-1) ln r times p - q. It is the path through (1 - r)^γ without its factor r, and
+      the path through the logarithm is missing.
+          (of_logarithm + of_factor) * r → -gamma * (1 - r) ** (gamma - 1) * np.log(r)
+    - This is γ (1 - r)^(γ-1) ln r times p - q. It is the path through (1 - r)^γ without its factor r, and
+      the path through the logarithm is missing.
+          (of_logarithm + of_factor) * r → gamma * (1 - r) ** (gamma - 1) * np.log(r)
+    - ln(1 - r) stands where ln r should: the loss takes the logarithm of r, and only the factor has 1 - r.
+          np.log(r) → np.log(1 - r)
+    - ln(1 - r) is differentiated in the place of ln r: only the factor has 1 - r.
+          np.log(r) → np.log(1 - r)
+          -((1 - r) ** gamma) / r → (1 - r) ** gamma / (1 - r)
+    - ln(1 - r) is differentiated in the place of ln r, and its sign is turned round. Only the factor has
+      1 - r.
+          np.log(r) → np.log(1 - r)
+          -((1 - r) ** gamma) / r → -((1 - r) ** gamma) / (1 - r)
     - The factor (1 - p_y)^γ is treated as a constant. It depends on z too, and that path is missing.
-          (through_log + through_factor) → through_log
+          (of_logarithm + of_factor) → of_logarithm
     - The path through the logarithm is missing: this is the derivative of (1 - p_y)^γ alone.
-          (through_log + through_factor) → through_factor
+          (of_logarithm + of_factor) → of_factor
     - This is plain cross-entropy: the factor (1 - p_y)^γ is not used.
-          (through_log + through_factor) → (-1 / right)
+          (of_logarithm + of_factor) → (-1 / r)
     - The sign of the path through the factor is wrong. (1 - p)^γ has the derivative -γ (1 - p)^(γ-1), and
       in front of the logarithm stands a minus: together plus, and ln p is negative.
-          through_log + through_factor → through_log - through_factor
+          of_logarithm + of_factor → of_logarithm - of_factor
     - The exponent has not gone down: the derivative of (1 - p)^γ has the exponent γ - 1.
-          (1 - right) ** (gamma - 1) → (1 - right) ** gamma
+          (1 - r) ** (gamma - 1) → (1 - r) ** gamma
     - γ is missing in front: the derivative of (1 - p)^γ is -γ (1 - p)^(γ-1).
-          gamma * (1 - right) ** (gamma - 1) → (1 - right) ** (gamma - 1)
+          gamma * (1 - r) ** (gamma - 1) → (1 - r) ** (gamma - 1)
     - The factor has lost its power in the path through the logarithm.
-          -((1 - right) ** gamma) / right → -(1 - right) / right
+          -((1 - r) ** gamma) / r → -(1 - r) / r
     - The factor stands with p_y^γ; it is (1 - p_y)^γ, small where the model is sure.
-          (1 - right) → right
+          (1 - r) → r
     - The derivative of the softmax lacks its factor p_y: ∂p_y/∂z_j = p_y (δ - p_j).
-          * right * (one_hot - p) → * (one_hot - p)
+          * r * (one_hot - p) → * (one_hot - p)
     - Only the right logit gets a gradient. All logits move p_y: ∂p_y/∂z_j = p_y (δ - p_j).
           (one_hot - p) → one_hot * (one_hot - p)
     - This is the derivative by p_y, in the place of the right token. It must still go back through the
       softmax.
-          * right * (one_hot - p) → * one_hot
+          * r * (one_hot - p) → * one_hot
     - The factor is computed for every token, with its own p_j. It belongs to the position: (1 - p_y)^γ, with
       the probability of the right token.
-          right = (p * one_hot).sum(axis=-1, keepdims=True) → right = p
+          r = (p * one_hot).sum(axis=-1, keepdims=True) → r = p
     - p - q is multiplied by (1 - p_j)^γ, each token by its own. The factor is one number for each
       position, and it depends on z as well.
-          (through_log + through_factor) * right * (one_hot - p) → (1 - p) ** gamma * (p - one_hot)
+          (of_logarithm + of_factor) * r * (one_hot - p) → (1 - p) ** gamma * (p - one_hot)
     - This is the cost itself times p - q. The gradient takes its derivative by p_y, times that of p_y.
-          (through_log + through_factor) * right → (1 - right) ** gamma * np.log(right)
+          (of_logarithm + of_factor) * r → (1 - r) ** gamma * np.log(r)
     - This is (1 - p_y)^(γ-1) times p - q. Of the product both factors are differentiated, one at a time, and
       the two results are added.
-          (through_log + through_factor) * right → -((1 - right) ** (gamma - 1))
+          (of_logarithm + of_factor) * r → -((1 - r) ** (gamma - 1))
     - A mean has been taken before the end: each position keeps its own derivative by p_y.
-          (through_log + through_factor) → (through_log + through_factor).mean()
+          (of_logarithm + of_factor) → (of_logarithm + of_factor).mean()
           / targets.size → / 1
     - The gradient went through the softmax twice.
           (one_hot - p) → p * (one_hot - p)
     - The distance from 1 is taken for every token, with its own p_j - q_j. The factor is one number for each
       position, and it depends on z as well.
-          (through_log + through_factor) * right * (one_hot - p) → abs(p - one_hot) ** gamma * (p - one_hot)
+          (of_logarithm + of_factor) * r * (one_hot - p) → abs(p - one_hot) ** gamma * (p - one_hot)
     - The logarithm is that to the base 2; the loss has the natural one.
-          np.log(right) → np.log2(right)
+          np.log(r) → np.log2(r)
     - The mean is missing: this is the gradient of the sum over all positions.
           / targets.size → / 1
     - The mean is over the sequences only. There are B · T positions.
@@ -300,11 +389,11 @@ def distill_dz(z, teacher, tau):
     e = np.exp((z - z.max(axis=-1, keepdims=True)) / tau)
     p = e / e.sum(axis=-1, keepdims=True)
     f = np.exp((teacher - teacher.max(axis=-1, keepdims=True)) / tau)
-    wanted = f / f.sum(axis=-1, keepdims=True)
-    outer = tau**2
-    inner = 1 / tau
+    q = f / f.sum(axis=-1, keepdims=True)
+    tau_squared = tau**2
+    one_over_tau = 1 / tau
     m = z.shape[0] * z.shape[1]
-    return outer * inner * (p - wanted) / m
+    return tau_squared * one_over_tau * (p - q) / m
 
 
 DISTILL_DZ = Exercise(
@@ -313,66 +402,66 @@ DISTILL_DZ = Exercise(
     inputs={"z": LOGITS, "teacher": LOGITS, "tau": number(2.5)},
     stories="""
     - 1/τ is missing: the logits are divided by τ before the softmax, and that is a link of the chain.
-          inner = 1 / tau → inner = 1
+          one_over_tau = 1 / tau → one_over_tau = 1
     - τ² in front of the loss is missing.
-          outer = tau**2 → outer = 1
+          tau_squared = tau**2 → tau_squared = 1
     - No τ is left in front of p - q, and one should be: τ² stands in front of the loss, and the chain adds
       1/τ, once.
-          outer = tau**2 → outer = tau
+          tau_squared = tau**2 → tau_squared = tau
     - Divided by τ². The loss is multiplied by τ², and the chain divides by τ once.
-          outer = tau**2 → outer = 1 / tau
+          tau_squared = tau**2 → tau_squared = 1 / tau
     - 1/τ is missing, and so is the mean over the B · T positions.
-          inner = 1 / tau → inner = 1
+          one_over_tau = 1 / tau → one_over_tau = 1
           m = z.shape[0] * z.shape[1] → m = 1
     - The logarithms are compared, ln p - ln q. The gradient by the logits compares p with q.
-          (p - wanted) → np.log(p / wanted)
+          (p - q) → np.log(p / q)
     - This is the loss itself, token by token, and not its derivative; or its sign.
-          (p - wanted) → wanted * np.log(p / wanted)
+          (p - q) → q * np.log(p / q)
     - Divided by τ² where the loss is multiplied by it.
-          outer = tau**2 → outer = 1 / tau**2
+          tau_squared = tau**2 → tau_squared = 1 / tau**2
     - Multiplied by τ where the chain divides: ∂(z/τ)/∂z = 1/τ.
-          inner = 1 / tau → inner = tau
+          one_over_tau = 1 / tau → one_over_tau = tau
     - The student has no temperature: its p is the softmax of z/τ, as the teacher's.
           p = e / e.sum( → e = e**tau; p = e / e.sum(
     - The teacher has no temperature: q is the softmax of its logits divided by τ.
-          wanted = f / f.sum( → f = f**tau; wanted = f / f.sum(
+          q = f / f.sum( → f = f**tau; q = f / f.sum(
     - The temperature multiplies the logits. It divides them: z/τ.
           keepdims=True)) / tau) → keepdims=True)) * tau)
     - The temperature is in neither softmax: p and q are those of z/τ and of the teacher's logits over τ.
           keepdims=True)) / tau) → keepdims=True)))
     - The teacher's most probable token stands for its whole row. All its probabilities are wanted.
-          wanted = f / f.sum(axis=-1, keepdims=True) → wanted = 1.0 * (f == f.max(axis=-1, keepdims=True))
+          q = f / f.sum(axis=-1, keepdims=True) → q = 1.0 * (f == f.max(axis=-1, keepdims=True))
     - The temperature is not used at all: it stands in both softmaxes, and as τ² in front of the loss.
-          outer = tau**2 → outer = 1
-          inner = 1 / tau → inner = 1
+          tau_squared = tau**2 → tau_squared = 1
+          one_over_tau = 1 / tau → one_over_tau = 1
           keepdims=True)) / tau) → keepdims=True)))
     - The teacher's most probable token stands for its whole row; and 1/τ, a link of the chain, is missing.
-          wanted = f / f.sum(axis=-1, keepdims=True) → wanted = 1.0 * (f == f.max(axis=-1, keepdims=True))
-          inner = 1 / tau → inner = 1
+          q = f / f.sum(axis=-1, keepdims=True) → q = 1.0 * (f == f.max(axis=-1, keepdims=True))
+          one_over_tau = 1 / tau → one_over_tau = 1
     - The temperature divides the teacher's probabilities. It divides the logits, before the softmax.
-          wanted = f / f.sum( → f = f**tau; wanted = 1 / tau * f / f.sum(
+          q = f / f.sum( → f = f**tau; q = 1 / tau * f / f.sum(
     - The temperature divides the probabilities. It divides the logits, before the softmax.
-          wanted = f / f.sum( → f = f**tau; wanted = 1 / tau * f / f.sum(
+          q = f / f.sum( → f = f**tau; q = 1 / tau * f / f.sum(
           p = e / e.sum( → e = e**tau; p = 1 / tau * e / e.sum(
     - The gradient by the logits is p - q, without another factor p.
-          (p - wanted) → p * (p - wanted)
+          (p - q) → p * (p - q)
     - p is missing: the teacher's row alone says where to go, but not how far is left.
-          (p - wanted) → (-wanted)
+          (p - q) → (-q)
     - The teacher's exponentials are not normalised.
-          wanted = f / f.sum(axis=-1, keepdims=True) → wanted = f
+          q = f / f.sum(axis=-1, keepdims=True) → q = f
     - The teacher's logits stand where its probabilities should.
-          wanted = f / f.sum(axis=-1, keepdims=True) → wanted = teacher
+          q = f / f.sum(axis=-1, keepdims=True) → q = teacher
     - The logits are compared, student minus teacher. The gradient compares probabilities.
-          (p - wanted) → (z - teacher)
+          (p - q) → (z - teacher)
     - p and q are exchanged: the gradient is what the student predicts minus what is wanted.
-          (p - wanted) → (wanted - p)
+          (p - q) → (q - p)
     - This is the gradient of the divergence the other way round, Σ p ln(p/q). In this loss the teacher's q
       stands in front, and no ln remains.
-          (p - wanted) → p * (np.log(p / wanted) - (p * np.log(p / wanted)).sum(axis=-1, keepdims=True))
+          (p - q) → p * (np.log(p / q) - (p * np.log(p / q)).sum(axis=-1, keepdims=True))
     - The gradient went through the softmax twice: p - q is already the derivative by z/τ.
-          (p - wanted) → p * ((p - wanted) - (p * (p - wanted)).sum(axis=-1, keepdims=True))
+          (p - q) → p * ((p - q) - (p * (p - q)).sum(axis=-1, keepdims=True))
     - This is the derivative by p, -q/p. It must still go back through the softmax.
-          (p - wanted) → (-wanted / p)
+          (p - q) → (-q / p)
     - The mean is missing: this is the gradient of the sum over all positions.
           m = z.shape[0] * z.shape[1] → m = 1
     - The mean is over the sequences only. There are B · T positions.
@@ -416,6 +505,22 @@ PAIR_GRADIENTS = Exercise(
     outputs="du dv",
     inputs={"u": normal("S K"), "v": normal("S K"), "tau": number(0.7)},
     stories="""
+    - The sums of the rows lack `keepdims=True`: they divide the columns. The table is square, so NumPy does
+      not object.
+          rows = e / e.sum(axis=1, keepdims=True) → rows = np.exp(s) / np.exp(s).sum(axis=1)
+    - The sums of the rows lack `keepdims=True`: they divide the columns. The table is square, so NumPy does
+      not object.
+          rows = e / e.sum(axis=1, keepdims=True) → rows = e / e.sum(axis=1)
+    - The sums of the columns divide the rows: as a row, `[None, :]`, they would divide each its own column.
+          columns = f / f.sum(axis=0, keepdims=True) → columns = f / f.sum(axis=0)[:, None]
+    - The sums of the columns divide the rows: as a row, `[None, :]`, they would divide each its own column.
+          columns = f / f.sum(axis=0, keepdims=True) → columns = np.exp(s) / np.exp(s).sum(axis=0)[:, None]
+    - Both sums divide along the wrong axis: those of the rows the columns, and those of the columns the rows.
+          rows = e / e.sum(axis=1, keepdims=True) → rows = e / e.sum(axis=1)
+          columns = f / f.sum(axis=0, keepdims=True) → columns = f / f.sum(axis=0)[:, None]
+    - Both sums divide along the wrong axis: those of the rows the columns, and those of the columns the rows.
+          rows = e / e.sum(axis=1, keepdims=True) → rows = np.exp(s) / np.exp(s).sum(axis=1)
+          columns = f / f.sum(axis=0, keepdims=True) → columns = np.exp(s) / np.exp(s).sum(axis=0)[:, None]
     - Only the rows: each u looks for its v, once, or twice if both softmaxes run along the rows. The loss
       also asks each v for its u, by a softmax over each column.
           ((rows - one_hot) + (columns - one_hot)) / 2 → (rows - one_hot)
