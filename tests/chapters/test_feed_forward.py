@@ -30,6 +30,21 @@ def test_the_integers_in_the_picture_are_those_of_the_shipped_lines():
     assert expected == {"(3, 2, −2)", "(3, 2, 0)", "(8, −1)", "(−2, 4)"} and expected <= texts
 
 
+def test_the_integers_of_the_gated_layer():
+    def leaf(rows):
+        return torch.tensor(rows, dtype=torch.float64, requires_grad=True)
+
+    x, W_gate, W_up = leaf([[1, 2]]), leaf([[1, 1], [1, -1]]), leaf([[2, 1], [0, 1]])
+    g, u = x @ W_gate, x @ W_up
+    a = torch.relu(g)
+    p = a * u
+    y = p @ leaf([[1, -1], [2, 5]])
+    (y[0, 0] - y[0, 1]).backward(inputs=[x, W_gate, W_up, g, u, a, p])
+    assert [v.tolist() for v in (g, a, u, p, y)] == [[[3, -1]], [[3, 0]], [[2, 3]], [[6, 0]], [[6, -6]]]
+    back = [[[2, -3]], [[6, 0]], [[4, -9]], [[4, 0]], [[16, 4]]]
+    assert [v.grad.tolist() for v in (p, u, a, g, x)] == back
+
+
 # What the chapter trains with -------------------------------------------------------------------------------
 
 
