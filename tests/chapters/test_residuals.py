@@ -49,6 +49,14 @@ def test_without_branches_the_skip_is_left():
     assert np.abs(one - dy).max() > 0.01
 
 
+def test_the_squares_of_a_stack_by_depth():
+    alone = stacks.squares("pre", 8, range(2), N=3, branch=False)
+    np.testing.assert_allclose(alone, alone[-1])
+    plain, shifted = (stacks.squares("post", 8, range(2), N=3, constant=c) for c in (0, 3))
+    np.testing.assert_allclose(plain[-1], shifted[-1])
+    assert shifted[0] < plain[0] / 10
+
+
 def test_the_weights_keep_the_mean_square():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((1, 100, 16))
