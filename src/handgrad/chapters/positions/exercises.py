@@ -264,8 +264,8 @@ HALF_SPLIT_DX = Exercise(
           dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos - dy_1 * sin
           dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos + dy_0 * sin
           return np.concatenate([turned, rest], axis=-1) → return turned
-    - Two mistakes: this is the forward, and the columns that are not turned have received 0. The adjoint turns
-      by -θ, and hands the rest on as it is.
+    - Two mistakes: this is the forward, and the columns that are not turned have received 0. The adjoint
+      turns by -θ, and hands the rest on as it is.
           dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos - dy_1 * sin
           dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos + dy_0 * sin
           [turned, rest] → [turned, 0 * rest]
