@@ -322,7 +322,7 @@ SLOPE_GRADIENTS = Exercise(
     - Only keys before the query are counted. Nothing is masked here: the penalty is for distance on either
       side.
           distance = np.abs(t - r) → distance = np.maximum(t - r, 0)
-    - Only keys behind the query are counted. Nothing is masked here: the penalty is for distance on either
+    - Only keys after the query are counted. Nothing is masked here: the penalty is for distance on either
       side.
           distance = np.abs(t - r) → distance = np.maximum(r - t, 0)
     - The position of the key stands where its distance from the query should.
