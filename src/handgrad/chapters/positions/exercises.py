@@ -69,6 +69,12 @@ def first_wins(summed, held, reach):
     return last_wins(summed[:, ::-1, ::-1], held[::-1, ::-1], reach)
 
 
+def only_heads(ds, chosen):
+    """The sum over the batch, and 0 for heads h of H that are not chosen."""
+    heads = np.arange(ds.shape[1])
+    return ds.sum(axis=0) * chosen(heads, len(heads))[:, np.newaxis, np.newaxis]
+
+
 def looked_up(summed, entry, reach):
     """A table (H, 2 * reach + 1): what arrives is added at entry (T, S). IndexError as from a loop."""
     table = np.zeros((len(summed), 2 * reach + 1))
@@ -607,6 +613,39 @@ DISTANCE_TABLE = Exercise(
     - Each entry has received the sum over all scores of its head. Add what arrives at the pairs (t, r)
       whose distance belongs to it.
           chosen = held == places → chosen = held == held + 0 * places
+    - The last entry is empty: a loop over the distances ends one too early. `range(-R, R + 1)` reaches
+      R.
+          chosen = held == places → chosen = (held == places) & (places < reach)
+    - The first entry is empty: a loop over the distances begins one too late.
+          chosen = held == places → chosen = (held == places) & (places > -reach)
+    - Entry k has received the distance k. It belongs to the distance k - R: distance 0 has the entry in
+      the middle.
+          chosen = held == places → chosen = held == places + reach
+    - Only the first and the last entry are filled. Each distance between has an entry of its own.
+          chosen = held == places → chosen = (held == places) & (np.abs(distance) >= reach)
+    - The last sequence is left out: a loop ends one step too early.
+          summed = ds.sum(axis=0) → summed = ds[:-1].sum(axis=0)
+    - The first sequence is left out: a loop begins one step too late.
+          summed = ds.sum(axis=0) → summed = ds[1:].sum(axis=0)
+    - Only the row of the last head is filled.
+          summed = ds.sum(axis=0) → summed = only_heads(ds, lambda h, H: h == H - 1)
+    - Only the row of the first head is filled.
+          summed = ds.sum(axis=0) → summed = only_heads(ds, lambda h, H: h == 0)
+    - The row of the last head is empty: a loop ends one step too early.
+          summed = ds.sum(axis=0) → summed = only_heads(ds, lambda h, H: h < H - 1)
+    - The heads are in reversed order.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0)[::-1]
+    - Distances beyond the reach on the left are counted at the right end: clipping keeps the sign.
+          np.clip(distance, -reach, reach) → np.where(distance < -reach, reach, np.minimum(r - t, reach))
+    - Distances beyond the reach on the right are counted at the left end: clipping keeps the sign.
+          np.clip(distance, -reach, reach) → np.where(distance > reach, -reach, np.maximum(r - t, -reach))
+    - The first and the last entry are halved. Nothing is shared out: each receives all that arrives at
+      its pairs.
+          return dtable → return dtable * np.where(np.abs(places[:, 0, 0]) == reach, 0.5, 1)
+    - The sizes of the gradients are added, without their signs.
+          summed = ds.sum(axis=0) → summed = np.abs(ds).sum(axis=0)
+    - The positions are clipped, and not their difference: first r - t, then the clip.
+          held = np.clip(distance, -reach, reach) → held = np.minimum(r, reach) - np.minimum(t, reach)
     """,
     hints="""
     - Which scores use one entry of the table? A whole diagonal of the (T, S) scores, in every sequence.
