@@ -18,9 +18,11 @@ def grid_loss(dy, rows, columns):
 
 def half_split_loss(dy, x, angles):
     """As in much code: x cos + rotate_half(x) sin."""
-    first, second = x.chunk(2, -1)
+    J = angles.shape[-1]
+    first, second, rest = x.tensor_split([J, 2 * J], -1)
     twice = torch.cat([angles, angles], -1)
-    return (dy * (x * twice.cos() + torch.cat([-second, first], -1) * twice.sin())).sum()
+    turned = x[..., : 2 * J] * twice.cos() + torch.cat([-second, first], -1) * twice.sin()
+    return (dy * torch.cat([turned, rest], -1)).sum()
 
 
 def slope_loss(ds, q, k, slope):
@@ -94,8 +96,8 @@ def test_the_cases_hold_what_the_exercises_promise():
     shapes = [case.inputs[0].shape[-2:] for case in exercises.DISTANCE_TABLE.cases]
     assert any(T > S + 2 for T, S in shapes) and any(S > T + 2 for T, S in shapes)
     assert {case.inputs[1] for case in exercises.DISTANCE_TABLE.cases} == {1, 2, 3}
-    widths = [case.inputs[0].shape[-1] for case in exercises.HALF_SPLIT_DX.cases]
-    assert all(width % 2 == 0 and width > 2 for width in widths)
+    for dy, angles in (case.inputs for case in exercises.HALF_SPLIT_DX.cases):
+        assert 1 < angles.shape[-1] < dy.shape[-1] / 2
 
 
 # Right answers, written otherwise ---------------------------------------------------------------------------
@@ -110,15 +112,15 @@ def grid_by_loops(dy):
 
 
 def half_split_by_complex(dy, angles):
-    half = dy.shape[-1] // 2
-    turned = (dy[..., :half] + 1j * dy[..., half:]) * np.exp(-1j * angles)
-    return np.concatenate([turned.real, turned.imag], -1)
+    first, second, rest = np.split(dy, [angles.shape[-1], 2 * angles.shape[-1]], -1)
+    turned = (first + 1j * second) * np.exp(-1j * angles)
+    return np.concatenate([turned.real, turned.imag, rest], -1)
 
 
 def half_split_by_wide_arrays(dy, angles):
-    wide, half = np.tile(angles, 2), dy.shape[-1] // 2
-    other = np.concatenate([dy[..., half:], -dy[..., :half]], -1)
-    return dy * np.cos(wide) + other * np.sin(wide)
+    wide = np.concatenate([angles, angles, np.zeros((len(angles), dy.shape[-1] - 2 * angles.shape[-1]))], -1)
+    first, second, rest = np.split(dy, [angles.shape[-1], 2 * angles.shape[-1]], -1)
+    return dy * np.cos(wide) + np.concatenate([second, -first, rest], -1) * np.sin(wide)
 
 
 def slope_by_einsum(ds, q, k):
@@ -193,8 +195,8 @@ def test_every_exercise_has_been_solved_otherwise():
 
 def half_split(both):
     def backward(dy, angles):
-        a, b = np.split(dy, 2, -1)
-        return np.concatenate(both(a, b, np.cos(angles), np.sin(angles)), -1)
+        a, b, rest = np.split(dy, [angles.shape[-1], 2 * angles.shape[-1]], -1)
+        return np.concatenate([*both(a, b, np.cos(angles), np.sin(angles)), rest], -1)
 
     return backward
 
@@ -260,6 +262,7 @@ UNLISTED = [
         "`dx_0`",
     ),
     ("half_split_dx", half_split(lambda a, b, c, s: (a * c + b * s, b * c)), "term is missing", "dy_0"),
+    ("half_split_dx", lambda dy, a: half_split_by_complex(dy, a)[..., : 2 * a.shape[1]], "are missing", ""),
     ("slope_gradients", slopes(lambda ds, d: ds.sum((0, 2, 3))), "Besides: A factor is missing", ""),
     ("slope_gradients", slopes(lambda ds, d: np.zeros(ds.shape[1])), "dslope is 0 everywhere", ""),
     ("slope_gradients", slopes(lambda ds, d: -(d * ds).sum((0, 3))), "dslope has shape", ""),
@@ -282,6 +285,14 @@ UNLISTED = [
     ("distance_table", lambda ds, r: table_by_loops(np.triu(ds), r), "from the query on", ""),
     ("distance_table", lambda ds, r: table_by_loops(np.triu(ds, 1), r), "keys after the query", ""),
     ("distance_table", lambda ds, r: table_by_loops(np.tril(ds, -1), r), "keys before the query", ""),
+    ("distance_table", lambda ds, r: table_by_loops(ds[:-1], r), "last sequence is left out", ""),
+    ("distance_table", tabled(lambda t, s, r: min(s, r) - min(t, r) + r), "not their difference", ""),
+    (
+        "distance_table",
+        lambda ds, r: table_by_loops(ds, r) * (np.arange(2 * r + 1) < 2 * r),
+        "last entry",
+        "",
+    ),
     ("distance_table", a_query_at_a_time, "Keys of one query", ""),
     ("frequency_gradients", frequencies(lambda a, b, y, z: 0 * a), "`x`.*domega is 0 everywhere", ""),
     ("frequency_gradients", frequencies(lambda a, b, y, z: 2 * (b * y - a * z)), "factor", "dtheta"),

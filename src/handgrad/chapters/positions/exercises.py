@@ -12,6 +12,9 @@ def in_pairs(letters):
     return Draw(letters, lambda rng, shape: rng.normal(size=(*shape[:-1], 2 * shape[-1])))
 
 
+PARTLY_IN_PAIRS = Draw(
+    "B T K E", lambda rng, shape: rng.normal(size=(*shape[:2], 2 * shape[2] + shape[3]))
+)  # K pairs of columns, then E columns that are not turned
 ANGLES = Draw("T K", lambda rng, shape: rng.uniform(0.3, 2.8, shape))
 
 
@@ -30,10 +33,20 @@ def with_wide_angles(dy, angles):
     return dy * np.cos(wide) + np.concatenate([second, -first], axis=-1) * np.sin(wide)
 
 
-def with_other(other, dy, angles):
-    """Turned back, with the wrong columns beside the sines."""
+def with_other(shift, dy, angles):
+    """Turned back, with the wrong columns beside the sines: shifted by `shift`, or in reversed order."""
+    other = np.roll(dy, shift, axis=-1) if shift else dy[..., ::-1]
     cos, sin = np.cos(angles), np.sin(angles)
     return dy * np.concatenate([cos, cos], axis=-1) + other * np.concatenate([sin, -sin], axis=-1)
+
+
+def across_the_width(dy, angles):
+    """Turned back in pairs (i, i + K/2), K the whole width, of which there are as many as angles."""
+    dx, middle, J = dy.copy(), dy.shape[-1] // 2, angles.shape[-1]
+    first, second = dy[..., :J], dy[..., middle : middle + J]
+    dx[..., :J] = first * np.cos(angles) + second * np.sin(angles)
+    dx[..., middle : middle + J] = second * np.cos(angles) - first * np.sin(angles)
+    return dx
 
 
 def last_wins(summed, held, reach):
@@ -54,6 +67,12 @@ def last_near(summed, distance, reach):
 def first_wins(summed, held, reach):
     """A table (H, 2 * reach + 1) in which each entry keeps the first gradient only."""
     return last_wins(summed[:, ::-1, ::-1], held[::-1, ::-1], reach)
+
+
+def only_heads(ds, chosen):
+    """The sum over the batch, and 0 for heads h of H that are not chosen."""
+    heads = np.arange(ds.shape[1])
+    return ds.sum(axis=0) * chosen(heads, len(heads))[:, np.newaxis, np.newaxis]
 
 
 def looked_up(summed, entry, reach):
@@ -135,8 +154,8 @@ GRID_GRADIENTS = Exercise(
     """,
     hints="""
     - Where does row s of the first table stand? In all images, and in every column of the grid row s.
-    - Everything that arrives at a place where it stands is added: for drows over the batch and t, for dcolumns over
-      the batch and s.
+    - Everything that arrives at a place where it stands is added: for drows over the batch and t,
+      for dcolumns over the batch and s.
     - Two sums, `dy.sum(axis=...)`, each over two axes.
     """,
 )
@@ -146,48 +165,50 @@ GRID_GRADIENTS = Exercise(
 
 
 def half_split_dx(dy, angles):
-    half = dy.shape[-1] // 2
-    dy_0, dy_1 = dy[..., :half], dy[..., half:]
+    half = angles.shape[-1]
+    dy_0, dy_1 = dy[..., :half], dy[..., half : 2 * half]
+    rest = dy[..., 2 * half :]
     cos, sin = np.cos(angles), np.sin(angles)
     dx_0 = dy_0 * cos + dy_1 * sin
     dx_1 = dy_1 * cos - dy_0 * sin
-    return np.concatenate([dx_0, dx_1], axis=-1)
+    turned = np.concatenate([dx_0, dx_1], axis=-1)
+    return np.concatenate([turned, rest], axis=-1)
 
 
 def half_split_by_permutation(dy, angles):
-    order = np.arange(dy.shape[-1]).reshape(2, -1).T.ravel()
-    dx = np.empty_like(dy)
-    turned = {"shape": dy.shape, "cos": np.cos(angles), "sin": np.sin(angles)}
-    dx[..., order] = rotary_backward(dy[..., order], turned)
+    order = np.arange(2 * angles.shape[-1]).reshape(2, -1).T.ravel()
+    dx = dy.copy()
+    cache = {"shape": dx[..., order].shape, "cos": np.cos(angles), "sin": np.sin(angles)}
+    dx[..., order] = rotary_backward(dy[..., order], cache)
     return dx
 
 
 HALF_SPLIT_DX = Exercise(
     half_split_dx,
     outputs="dx",
-    inputs={"dy": in_pairs("B T K"), "angles": ANGLES},
+    inputs={"dy": PARTLY_IN_PAIRS, "angles": ANGLES},
     shipped=half_split_by_permutation,
     stories="""
     - This is the forward: it turns dy by θ once more. The adjoint of a rotation turns back, by -θ.
           dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos - dy_1 * sin
           dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos + dy_0 * sin
-    - Turned back, but in pairs of neighbours. In this layer column i goes with column i + K/2.
-          dy_0, dy_1 = dy[..., :half], dy[..., half:] → dy_0, dy_1 = dy[..., 0::2], dy[..., 1::2]
-          return np.concatenate([dx_0, dx_1], axis=-1) → return as_neighbours(dx_0, dx_1)
-    - Turned the wrong way, and in pairs of neighbours: two mistakes. Column i goes with column i + K/2, and
+    - Turned back, but in pairs of neighbours. In this layer column i goes with column i + J.
+          dy[..., :half], dy[..., half : 2 * half] → dy[..., : 2 * half : 2], dy[..., 1 : 2 * half : 2]
+          turned = np.concatenate([dx_0, dx_1], axis=-1) → turned = as_neighbours(dx_0, dx_1)
+    - Turned the wrong way, and in pairs of neighbours: two mistakes. Column i goes with column i + J, and
       the gradient turns by -θ.
-          dy_0, dy_1 = dy[..., :half], dy[..., half:] → dy_0, dy_1 = dy[..., 0::2], dy[..., 1::2]
+          dy[..., :half], dy[..., half : 2 * half] → dy[..., : 2 * half : 2], dy[..., 1 : 2 * half : 2]
           dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos - dy_1 * sin
           dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos + dy_0 * sin
-          return np.concatenate([dx_0, dx_1], axis=-1) → return as_neighbours(dx_0, dx_1)
+          turned = np.concatenate([dx_0, dx_1], axis=-1) → turned = as_neighbours(dx_0, dx_1)
     - The pairs are taken in halves and put back as neighbours. Put them back where they were: all first
       members, then all second ones.
-          return np.concatenate([dx_0, dx_1], axis=-1) → return as_neighbours(dx_0, dx_1)
+          turned = np.concatenate([dx_0, dx_1], axis=-1) → turned = as_neighbours(dx_0, dx_1)
     - The pairs are taken as neighbours and put back in halves. In this layer column i goes with column
-      i + K/2 on the way in as well.
-          dy_0, dy_1 = dy[..., :half], dy[..., half:] → dy_0, dy_1 = dy[..., 0::2], dy[..., 1::2]
+      i + J on the way in as well.
+          dy[..., :half], dy[..., half : 2 * half] → dy[..., : 2 * half : 2], dy[..., 1 : 2 * half : 2]
     - dy is returned as it came. A rotation keeps its length, but not its direction.
-          return np.concatenate([dx_0, dx_1], axis=-1) → return 1.0 * dy
+          return np.concatenate([turned, rest], axis=-1) → return 1.0 * dy
     - Only the cosines are used: each column of a pair also reaches the other output, with a sine.
           + dy_1 * sin →
           - dy_0 * sin →
@@ -200,16 +221,16 @@ HALF_SPLIT_DX = Exercise(
     - This is the derivative of the rotation by its angle, and not its adjoint.
           dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = -dy_0 * sin - dy_1 * cos
           dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_0 * cos - dy_1 * sin
-    - The pairs are right, but the angles are repeated as for neighbours, 0 0 1 1. Columns i and i + K/2 have
+    - The pairs are right, but the angles are repeated as for neighbours, 0 0 1 1. Columns i and i + J have
       the same angle: 0 1 0 1.
-          return np.concatenate([dx_0, dx_1], axis=-1) → return with_wide_angles(dy, angles)
+          np.concatenate([dx_0, dx_1], axis=-1) → with_wide_angles(dy[..., : 2 * half], angles)
     - The sine stays with its own column here. It brings in the other column of the pair.
           dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos + dy_0 * sin
           dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos - dy_1 * sin
-    - The sine brings in the neighbour here. Column i belongs together with column i + K/2.
-          return np.concatenate([dx_0, dx_1], axis=-1) → return with_other(np.roll(dy, 1, -1), dy, angles)
-    - The columns are paired from both ends here. Column i belongs together with column i + K/2.
-          return np.concatenate([dx_0, dx_1], axis=-1) → return with_other(dy[..., ::-1], dy, angles)
+    - The sine brings in the neighbour here. Column i belongs together with column i + J.
+          np.concatenate([dx_0, dx_1], axis=-1) → with_other(1, dy[..., : 2 * half], angles)
+    - The columns are paired from both ends here. Column i belongs together with column i + J.
+          np.concatenate([dx_0, dx_1], axis=-1) → with_other(None, dy[..., : 2 * half], angles)
     - Divided by the cosine: that undoes a factor. A rotation is undone by its transpose, and nothing is
       divided.
           dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 / cos
@@ -228,11 +249,39 @@ HALF_SPLIT_DX = Exercise(
           np.cos(angles), np.sin(angles) → np.cos(angles[:1]), np.sin(angles[:1])
     - All pairs are turned by the angle of the first pair. Each has its own.
           np.cos(angles), np.sin(angles) → np.cos(angles[:, :1]), np.sin(angles[:, :1])
+    - The columns that are not turned are missing from the result. They pass their gradient on as it is.
+          return np.concatenate([turned, rest], axis=-1) → return turned
+    - The columns that are not turned have received 0. They were handed on as they are, with the factor 1, and
+      so is their gradient.
+          [turned, rest] → [turned, 0 * rest]
+    - The columns that are not turned stand before the others here. They are the last ones.
+          [turned, rest] → [rest, turned]
+    - The last 2J columns are turned here. Turn the first ones, and leave the last alone.
+          dy[..., :half], dy[..., half : 2 * half] → dy[..., -2 * half : -half], dy[..., -half:]
+          rest = dy[..., 2 * half :] → rest = dy[..., : -2 * half]
+          [turned, rest] → [rest, turned]
+    - The partner of column i is sought at i + K/2, in the middle of the whole width. Only 2J columns are
+      turned: column i goes with column i + J.
+          return np.concatenate([turned, rest], axis=-1) → return across_the_width(dy, angles)
+    - K/2 is not the number of pairs: only 2J columns are turned, and J is the width of the angles.
+          half = angles.shape[-1] → half = dy.shape[-1] // 2
+    - Two mistakes: this is the forward, and the columns that are not turned are missing. The adjoint turns by
+      -θ, and hands the rest on as it is.
+          dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos - dy_1 * sin
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos + dy_0 * sin
+          return np.concatenate([turned, rest], axis=-1) → return turned
+    - Two mistakes: this is the forward, and the columns that are not turned have received 0. The adjoint
+      turns by -θ, and hands the rest on as it is.
+          dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = dy_0 * cos - dy_1 * sin
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = dy_1 * cos + dy_0 * sin
+          [turned, rest] → [turned, 0 * rest]
+    - The columns that are not turned are multiplied by a cosine here. They pass as they are.
+          [turned, rest] → [turned, rest * cos[:, -1:]]
     """,
     hints="""
-    - Where does x_i stand? In output i with a cosine, and in output i + K/2 with a sine.
-    - Take the two halves of dy. Their pairs are turned by the angle -θ.
-    - Put the two results side by side again: `np.concatenate([...], axis=-1)`.
+    - Where does x_i stand? In output i with a cosine, and in output i + J with a sine, for i < J.
+    - Take J columns of dy, the next J, and the rest. The pairs are turned by the angle -θ; the rest is not.
+    - Put the three parts side by side again: `np.concatenate([...], axis=-1)`.
     """,
 )
 
@@ -279,7 +328,7 @@ SLOPE_GRADIENTS = Exercise(
     - Only keys before the query are counted. Nothing is masked here: the penalty is for distance on either
       side.
           distance = np.abs(t - r) → distance = np.maximum(t - r, 0)
-    - Only keys behind the query are counted. Nothing is masked here: the penalty is for distance on either
+    - Only keys after the query are counted. Nothing is masked here: the penalty is for distance on either
       side.
           distance = np.abs(t - r) → distance = np.maximum(r - t, 0)
     - The position of the key stands where its distance from the query should.
@@ -564,6 +613,39 @@ DISTANCE_TABLE = Exercise(
     - Each entry has received the sum over all scores of its head. Add what arrives at the pairs (t, r)
       whose distance belongs to it.
           chosen = held == places → chosen = held == held + 0 * places
+    - The last entry is empty: a loop over the distances ends one too early. `range(-R, R + 1)` reaches
+      R.
+          chosen = held == places → chosen = (held == places) & (places < reach)
+    - The first entry is empty: a loop over the distances begins one too late.
+          chosen = held == places → chosen = (held == places) & (places > -reach)
+    - Entry k has received the distance k. It belongs to the distance k - R: distance 0 has the entry in
+      the middle.
+          chosen = held == places → chosen = held == places + reach
+    - Only the first and the last entry are filled. Each distance between has an entry of its own.
+          chosen = held == places → chosen = (held == places) & (np.abs(distance) >= reach)
+    - The last sequence is left out: a loop ends one step too early.
+          summed = ds.sum(axis=0) → summed = ds[:-1].sum(axis=0)
+    - The first sequence is left out: a loop begins one step too late.
+          summed = ds.sum(axis=0) → summed = ds[1:].sum(axis=0)
+    - Only the row of the last head is filled.
+          summed = ds.sum(axis=0) → summed = only_heads(ds, lambda h, H: h == H - 1)
+    - Only the row of the first head is filled.
+          summed = ds.sum(axis=0) → summed = only_heads(ds, lambda h, H: h == 0)
+    - The row of the last head is empty: a loop ends one step too early.
+          summed = ds.sum(axis=0) → summed = only_heads(ds, lambda h, H: h < H - 1)
+    - The heads are in reversed order.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0)[::-1]
+    - Distances beyond the reach on the left are counted at the right end: clipping keeps the sign.
+          np.clip(distance, -reach, reach) → np.where(distance < -reach, reach, np.minimum(r - t, reach))
+    - Distances beyond the reach on the right are counted at the left end: clipping keeps the sign.
+          np.clip(distance, -reach, reach) → np.where(distance > reach, -reach, np.maximum(r - t, -reach))
+    - The first and the last entry are halved. Nothing is shared out: each receives all that arrives at
+      its pairs.
+          return dtable → return dtable * np.where(np.abs(places[:, 0, 0]) == reach, 0.5, 1)
+    - The sizes of the gradients are added, without their signs.
+          summed = ds.sum(axis=0) → summed = np.abs(ds).sum(axis=0)
+    - The positions are clipped, and not their difference: first r - t, then the clip.
+          held = np.clip(distance, -reach, reach) → held = np.minimum(r, reach) - np.minimum(t, reach)
     """,
     hints="""
     - Which scores use one entry of the table? A whole diagonal of the (T, S) scores, in every sequence.
