@@ -88,8 +88,10 @@ def test_every_planned_chapter_has_drafts_of_good_form(copy):
 
 
 def test_the_chapters_stand_in_the_order_of_their_numbers():
-    toc = (ROOT / "_toc.yml").read_text(encoding="utf-8")
-    for number in (13, 9, 20, 1, 12):
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    toc["parts"] = [part for part in toc["parts"] if part["caption"] not in chapter.PLAN]
+    toc = yaml.safe_dump(toc)
+    for number in (13, 9, 20, 1, 12, 8, 16, 5, 19):
         toc = chapter.in_the_contents(toc, f"{number:02}_{chapter.TOPICS[number]}")
     parts = {part["caption"]: part["chapters"] for part in yaml.safe_load(toc)["parts"]}
     assert list(parts) == ["Before you begin", *chapter.PLAN, "Look it up"]

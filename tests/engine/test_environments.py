@@ -16,7 +16,7 @@ PACKAGE = Path(handgrad.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 NEEDS = {
-    r"twin|fast\.parallel": "oracle",
+    r"twin|fast\.parallel|chapters\.\w+\.(twin|torch_layer)": "oracle",
     r"course\.(figures|interactive)|chapters\.\w+\.figures|chapters\.speed\.races": "figures",
     r"course\.(evidence|rules)": "book",
 }
