@@ -460,6 +460,12 @@ CONVOLUTION_BACKWARD = Exercise(
     - In dw, for k = 0 the slice `[:, :-k]` is `[:, :0]`, which is empty, so nothing is added or the shapes
       do not fit: write `[:, : T - k]`.
           dy_x = (dy @ x.mT).sum(axis=0) → dy_x = (dy * x[:, :-0]).sum() + 0 * s
+    - In dx nothing is shifted, and for k = 0 the slice `[:, :-k]` is empty: dy_(t+k) comes back to x_t, also
+      where k = 0.
+          matrix.T @ dy → (joined * w * (k > 0)).sum(axis=(0, 2))[:, None] * dy
+    - In dw nothing is shifted, and for k = 0 the slice `[:, :-k]` is empty: w_k meets x_(t-k), also where
+      k = 0.
+          (joined * dy_x[:, :, None]) → (joined * dy_x.diagonal()[:, None] * (k > 0))
     - The first token is left out: x_(t-k) is there for t - k = 0, too.
           t - s == k → (t - s == k) * (s > 0)
     - In dx the first token is left out: x_(t-k) is there for t - k = 0, too.
