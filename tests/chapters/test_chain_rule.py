@@ -342,12 +342,81 @@ def by_sequence(dy, x, w):
     return np.stack([convolution_by_slices(dy[b : b + 1], x[b : b + 1], w)[1] for b in range(len(x))], 1)
 
 
+def minus_k(dy, x, w):
+    dx, dw = np.zeros_like(x), np.zeros_like(w)
+    for k in range(len(w)):
+        dx[:, :-k] += w[k] * dy[:, k:]
+        dw[k] = (dy[:, k:] * x[:, :-k]).sum()
+    return dx, dw
+
+
+def minus_k_dx(dy, x, w):
+    dx = np.zeros_like(x)
+    for k in range(len(w)):
+        dx[:, :-k] += w[k] * dy[:, k:]
+    return dx
+
+
+def minus_k_dw(dy, x, w):
+    return np.array([(dy[:, k:] * x[:, :-k]).sum() for k in range(len(w))])
+
+
+def only(joined):
+    """Loops over outputs t and lags k, in which only some of the pairs are joined."""
+
+    def backward(dy, x, w):
+        dx, dw, T = np.zeros_like(x), np.zeros_like(w), x.shape[1]
+        for t in range(T):
+            for k in range(min(len(w), t + 1)):
+                if joined(t, k, T):
+                    dx[:, t - k] += w[k] * dy[:, t]
+                    dw[k] += (dy[:, t] * x[:, t - k]).sum()
+        return dx, dw
+
+    return backward
+
+
+def solved(eta, f, f_2):
+    h = symbols("h", positive=True)
+    return solve(diff(h / 2 * f_2 + 2 * eta * f / h, h), h)
+
+
+LEFT_OUT = {
+    "he first token is left out": only(lambda t, k, T: t - k > 0),
+    "he last token is left out": only(lambda t, k, T: t - k < T - 1),
+    "he first output is missing": only(lambda t, k, T: t > 0),
+    "he last output is missing": only(lambda t, k, T: t < T - 1),
+    "he lag T - 1 is left out": only(lambda t, k, T: k < T - 1),
+}
+
+
+@pytest.mark.parametrize("words", LEFT_OUT)
+def test_what_a_convolution_leaves_out_is_told(words):
+    wrong = LEFT_OUT[words]
+    check_answers("convolution_backward", [wrong], wrong=(f"^T{words}", ""))
+    check_answers("convolution_backward", [convolution(dx=lambda *a: wrong(*a)[0])], (f"In dx t{words}", ""))
+    check_answers("convolution_backward", [convolution(dw=lambda *a: wrong(*a)[1])], (f"In dw t{words}", ""))
+
+
+def minus_k_still(dy, x, w):
+    dx, dw = np.zeros_like(x), np.zeros_like(w)
+    for k in range(len(w)):
+        dx[:, :-k] += w[k] * dy[:, :-k]
+        dw[k] = (dy[:, :-k] * x[:, :-k]).sum()
+    return dx, dw
+
+
 UNLISTED = [
     ("shared_backward", shared(dr=lambda dy, x, r: (dy * x).sum(1)), "wrong axis", "`dr`|axis -2"),
     ("shared_backward", shared(dp=lambda dy, x, r: (r[..., None] * dy).sum(0)), "dp has the factor r", ""),
     ("shared_backward", shared(dr=lambda dy, x, r: r * (dy * x).sum(-1)), "dr has the factor r as well", ""),
     ("shared_backward", shared(dr=lambda dy, x, r: r * dy.sum(-1)), "dr has the factor r, which", ""),
     ("shared_backward", shared(dr=lambda dy, x, r: x.sum(-1)), "dr lacks the factor dy", ""),
+    ("shared_backward", shared(dr=lambda dy, x, r: x), "dr lacks the factor dy, and the sum", ""),
+    ("shared_backward", shared(dr=lambda dy, x, r: r * x.sum(-1)), "dr lacks the factor dy, and has", ""),
+    ("shared_backward", shared(dr=lambda dy, x, r: x.sum(-1, keepdims=True)), "dr lacks the factor dy: ", ""),
+    ("shared_backward", shared(dr=lambda dy, x, r: x.mean(-1)), "dr lacks the factor dy, and is a mean", ""),
+    ("shared_backward", shared(dr=lambda dy, x, r: x[..., 0]), "dr lacks the factor dy, and comes", ""),
     ("shared_backward", shared(dr=lambda dy, x, r: dy[..., 0] * x[..., 0]), "first feature alone", ""),
     ("shared_backward", shared(dr=lambda dy, x, r: np.full(r.shape, np.vdot(dy, x))), "for all tokens", ""),
     ("shared_backward", shared(dx=lambda dy, x, r: x * dy), "dx has the factor x", ""),
@@ -363,8 +432,11 @@ UNLISTED = [
     ("shared_backward", lambda dy, x, r: (r[..., None] * dy, dy.sum(0), (dy * x).sum(-1)), "wrong order", ""),
     ("best_step", lambda eta, f, f_2: 2 * sqrt(eta * f), "does not depend on `f_2`", ""),
     ("best_step", lambda eta, f, f_2: 4 * sqrt(eta * f / f_2), "a factor too many", "`2`"),
-    ("best_step", lambda eta, f, f_2: sqrt(eta * f * f_2), "multiplied where|half", ""),
-    ("best_step", lambda eta, f, f_2: -2 * sqrt(eta * f / f_2), "sign", ""),
+    ("best_step", lambda eta, f, f_2: sqrt(eta * f * f_2), "multiplies where it should divide", ""),
+    ("best_step", lambda eta, f, f_2: -2 * sqrt(eta * f / f_2), "negative root", ""),
+    ("best_step", lambda eta, f, f_2: solved(eta, f, f_2)[0], "negative root", ""),
+    ("best_step", lambda eta, f, f_2: (6 * eta * f / f_2) ** Rational(1, 3), "h to the power 1[^:]*$", "^$"),
+    ("best_step", lambda eta, f, f_2: (2 * eta * f / f_2) ** Rational(1, 3), "stands h² where h", "^$"),
     ("weighted_mean_backward", weighted(dw=lambda W, a, y, g, x: (g * (x - y)).sum(1) / W), "axis", "`dw`"),
     (
         "weighted_mean_backward",
@@ -378,10 +450,12 @@ UNLISTED = [
         "only the token's own share",
         "",
     ),
-    ("blind_direction", lambda v, wrong, right: v - (wrong - right), "A factor is missing", "`along`"),
-    ("blind_direction", blind(share=lambda v, e: (v * e).sum() / (v * v).sum()), "exchanged", "`along`"),
-    ("blind_direction", blind(share=lambda v, e: (v * e).mean() / (e * e).sum()), "mean stands", "`along`"),
+    ("blind_direction", lambda v, wrong, right: v - (wrong - right), "error itself is taken away", ""),
+    ("blind_direction", blind(share=lambda v, e: (v * e).sum() / (v * v).sum()), "length of v", ""),
+    ("blind_direction", blind(share=lambda v, e: (v * e).mean() / (e * e).sum()), "mean stands", "direction"),
     ("blind_direction", blind(share=lambda v, e: v * e / (e * e).sum()), "A sum or mean is missing", ""),
+    ("blind_direction", lambda v, wrong, right: v, "v as it was given", ""),
+    ("blind_direction", lambda v, wrong, right: wrong - right, "This is the error", ""),
     ("blind_direction", lambda v, wrong, right: 0 * v, "0 everywhere", ""),
     ("convolution_backward", convolution(dx=overwritten), "overwrites", ""),
     ("convolution_backward", convolution(dx=ring), "closed to a ring", ""),
@@ -407,6 +481,16 @@ UNLISTED = [
         "",
     ),
     ("convolution_backward", convolution(dw=one_late), "In dw the lags begin at 1", ""),
+    ("convolution_backward", minus_k_still, "(?s)In dx nothing .* is empty.*In dw nothing .* is empty", ""),
+    ("convolution_backward", minus_k, r"^For k = 0 the slice .* is empty", ""),
+    ("convolution_backward", convolution(dx=minus_k_dx), "^In dx, for k = 0 the slice", ""),
+    ("convolution_backward", convolution(dw=minus_k_dw), "^In dw, for k = 0 the slice", ""),
+    (
+        "convolution_backward",
+        convolution(dx=lambda dy, x, w: w[: x.shape[1]].sum() * dy),
+        "In dx nothing is shifted",
+        "",
+    ),
     ("convolution_backward", mirrored, "both mirrored in time", ""),
     ("convolution_backward", convolution(dx=replaced), "In dx only the last lag is there", ""),
     ("convolution_backward", convolution(dx=without_end), "In dx the last positions are missing", ""),

@@ -84,6 +84,17 @@ SHARED_BACKWARD = Exercise(
           (dy * x).sum(axis=2) → (r[:, :, None] * dy).sum(axis=2)
     - dr lacks the factor dy: this is the derivative of y by r, and not that of the loss.
           (dy * x).sum(axis=2) → x.sum(axis=2)
+    - dr lacks the factor dy, and the sum over the features: this is x, the derivative of y by r.
+          (dy * x).sum(axis=2) → x
+    - dr lacks the factor dy, and has the factor r: this is the forward, summed over the features.
+          (dy * x).sum(axis=2) → (r[:, :, None] * x).sum(axis=2)
+    - dr lacks the factor dy: this is the derivative of y by r, and not that of the loss. It also kept the
+      axis that was summed, as a 1.
+          (dy * x).sum(axis=2) → x.sum(axis=2, keepdims=True)
+    - dr lacks the factor dy, and comes from the first feature alone.
+          (dy * x).sum(axis=2) → x[:, :, 0]
+    - dr lacks the factor dy, and is a mean over the features. What is used many times collects a sum.
+          (dy * x).sum(axis=2) → x.mean(axis=2)
     - dr comes from the first feature alone. All D of them use the same r, so their shares are added.
           (dy * x).sum(axis=2) → (dy * x)[:, :, 0]
     - dr is one sum for all tokens. Each token has an r of its own; only its features share it.
@@ -113,9 +124,7 @@ SHARED_BACKWARD = Exercise(
 
 
 def best_step(eta, f, f_2):
-    truncation = f_2 / 2
-    rounding = 2 * eta * f
-    return sqrt(rounding / truncation)
+    return sqrt(2 * eta * f / (f_2 / 2))
 
 
 BEST_STEP = Derivation(
@@ -129,22 +138,32 @@ BEST_STEP = Derivation(
           f_2 / 2 → f_2
           2 * eta * f → eta * f
     - The root is missing. Where c h + d/h is smallest, c = d/h², so h is the root of d/c.
-          sqrt(rounding / truncation) → rounding / truncation
+          sqrt(2 * eta * f / (f_2 / 2)) → 2 * eta * f / (f_2 / 2)
     - Upside down: this is 1/h. From c = d/h² it follows that h² = d/c, with the rounding above.
-          rounding / truncation → truncation / rounding
+          2 * eta * f / (f_2 / 2) → f_2 / 2 / (2 * eta * f)
     - This is the smallest error, and not the step at which it is reached.
-          sqrt(rounding / truncation) → 2 * sqrt(rounding * truncation)
+          sqrt(2 * eta * f / (f_2 / 2)) → 2 * sqrt(2 * eta * f * (f_2 / 2))
     - This is the step for central differences. Here the first term of the error is h f″/2, not h² f‴/6,
       so a square root takes the place of the cube root.
-          sqrt(rounding / truncation) → (3 * eta * f / f_2) ** (1 / 3)
+          sqrt(2 * eta * f / (f_2 / 2)) → (3 * eta * f / f_2) ** (1 / 3)
     - A cube root, as for central differences. Here the error begins with h to the power 1:
       differentiate c h + d/h, and solve.
-          sqrt(rounding / truncation) → (rounding / truncation) ** (1 / 3)
+          sqrt(2 * eta * f / (f_2 / 2)) → (2 * eta * f / (f_2 / 2)) ** (1 / 3)
+    - A cube root, as for central differences. Here the truncation is h f″/2: it has h to the power 1, and
+      neither h² nor the factor of central differences.
+          sqrt(2 * eta * f / (f_2 / 2)) → (6 * eta * f / f_2) ** (1 / 3)
+    - A cube root: in the truncation stands h² where h should. It is h f″/2.
+          sqrt(2 * eta * f / (f_2 / 2)) → (2 * eta * f / f_2) ** (1 / 3)
+    - This is the negative root, and the step h is positive. `solve` cannot know that of `eta`, `f` and `f_2`.
+          sqrt(2 * eta * f / (f_2 / 2)) → -sqrt(2 * eta * f / (f_2 / 2))
+    - f_2 multiplies where it should divide: a stronger bend makes the truncation larger,
+      and asks for a smaller step.
+          2 * eta * f / (f_2 / 2) → eta * f * f_2
     - The value f is missing: rounding errors are relative, so they grow with f.
           2 * eta * f → 2 * eta
     - This is the order of magnitude only. How large the value and the second derivative are matters
       too.
-          sqrt(rounding / truncation) → sqrt(eta)
+          sqrt(2 * eta * f / (f_2 / 2)) → sqrt(eta)
     """,
     hints="""
     - Write the error as a bound E(h) of two parts. What does Taylor leave of (f(x+h) - f(x))/h beyond
@@ -235,8 +254,7 @@ WEIGHTED_MEAN_BACKWARD = Exercise(
 
 def blind_direction(v, wrong, right):
     error = wrong - right
-    along = (v * error).sum() / (error * error).sum()
-    return v - along * error
+    return v - (v * error).sum() / (error * error).sum() * error
 
 
 BLIND_DIRECTION = Exercise(
@@ -249,10 +267,10 @@ BLIND_DIRECTION = Exercise(
     stories="""
     - This is the part of v along the error: the direction in which the check sees the most. Take it
       away from v.
-          v - along * error → along * error
+          v - (v → (v
     - The part along the error is not divided by the square of the error's length, so too much or too
       little is taken away.
-          along = (v * error).sum() / (error * error).sum() → along = (v * error).sum()
+          / (error * error).sum() * error → * error
     - Divided by the length of the error, and not by its square. A projection needs both: one to make
       the error a unit vector, one to measure v along it.
           / (error * error).sum() → / (error * error).sum() ** 0.5
@@ -264,7 +282,8 @@ BLIND_DIRECTION = Exercise(
           error = wrong - right → error = wrong
           return v - → return v - (v * right).sum() / (right * right).sum() * right -
     - v is only made longer or shorter. Its slope along the error stays different from 0: turn it.
-          return v - along * error → return (right * v).sum() / (wrong * v).sum() * v
+          (v * error).sum() / (error * error).sum() * error → (right * v).sum() / (wrong * v).sum() * v
+          return v - → return
     - This is perpendicular to the right gradient. The check compares two numbers, ⟨wrong, v⟩ and
       ⟨right, v⟩; what matters is their difference.
           error = wrong - right → error = right
@@ -278,15 +297,25 @@ BLIND_DIRECTION = Exercise(
       the whole error.
           .sum() → .sum(axis=(1, 2), keepdims=True)
     - The part along the error is added. It has to be taken away.
-          v - along * error → v + along * error
+          return v - → return v +
     - It is divided by its length. The direction nearest to v itself is asked for, and it is shorter
       than v.
-          return v - along * error → return (v - along * error) / ((v - along * error) ** 2).sum() ** 0.5
+          return v - → direction = v -
+          .sum() * error → .sum() * error; return direction / (direction**2).sum() ** 0.5
+    - The error itself is taken away. Take away only the part of v along it.
+          (v * error).sum() / (error * error).sum() * error → error
+    - Divided by the square of the length of v. It is v that is measured along the error: divide by the
+      square of the error's length.
+          / (error * error).sum() → / (v * v).sum()
+    - This is the error, along which the check sees the most.
+          v - (v * error).sum() / (error * error).sum() * error → error
+    - This is v as it was given. Its part along the error has to be taken away.
+          v - (v * error).sum() / (error * error).sum() * error → v
     - The two gradients are added. What the check sees is their difference.
           wrong - right → wrong + right
     - Twice the part along the error is taken away: that mirrors v in the plane, and does not bring it
       there.
-          v - along * error → v - 2 * along * error
+          return v - → return v - 2 *
     """,
     hints="""
     - The check passes if ⟨wrong, v⟩ = ⟨right, v⟩. Write this as one inner product that has to be 0.
@@ -302,14 +331,14 @@ BLIND_DIRECTION = Exercise(
 
 
 def convolution_backward(dy, x, w):
-    places = np.arange(x.shape[1])
-    lag = places[:, None] - places
-    lags = np.arange(w.shape[0])
-    hit = lag[:, :, None] == lags
-    kernel = (hit * w).sum(axis=2)
-    dx = kernel.T @ dy
-    meet = (dy @ x.mT).sum(axis=0)
-    dw = (hit * meet[:, :, None]).sum(axis=(0, 1))
+    t = np.arange(x.shape[1])[:, None, None]
+    s = np.arange(x.shape[1])[:, None]
+    k = np.arange(w.shape[0])
+    joined = t - s == k
+    matrix = (joined * w).sum(axis=2)
+    dx = matrix.T @ dy
+    dy_x = (dy @ x.mT).sum(axis=0)
+    dw = (joined * dy_x[:, :, None]).sum(axis=(0, 1))
     return dx, dw
 
 
@@ -324,103 +353,150 @@ CONVOLUTION_BACKWARD = Exercise(
     stories="""
     - dx looks into the past, as the forward does. But x_t is used by later outputs, y_t, y_(t+1), …, so
       its gradient comes from there: dx_t = Σ_k w_k dy_(t+k).
-          kernel.T @ dy → kernel @ dy
+          matrix.T @ dy → matrix @ dy
     - The sequence is closed to a ring: what leaves at one end comes in at the other. Before the
       beginning stand zeros, and beyond the end there is no output.
-          lag[:, :, None] == lags → (lag[:, :, None] - lags) % len(places) == 0
+          t - s == k → (t - s - k) % len(t) == 0
     - In dx the sequence is closed to a ring: what leaves at one end comes in at the other. Beyond the
       end there is no output, and nothing arrives from there.
-          (hit * w) → (((lag[:, :, None] - lags) % len(places) == 0) * w)
+          (joined * w) → (((t - s - k) % len(t) == 0) * w)
     - In dx each lag overwrites the one before it. Their shares are added, with += in a loop.
-          dx = kernel.T @ dy → last = np.minimum(lags[-1], places[::-1]); dx = dy[:, places + last]
-          meet = → dx = w[last][:, None] * dx; meet =
+          dx = matrix.T @ dy → last = np.minimum(k[-1], s[::-1, 0]); dx = dy[:, s[:, 0] + last]
+          dy_x = → dx = w[last][:, None] * dx; dy_x =
     - In dx nothing is shifted: x_t reaches y_(t+k) with the factor w_k, so dy_(t+k) comes back, not
       dy_t.
-          kernel.T @ dy → kernel.sum(axis=0)[:, None] * dy
+          matrix.T @ dy → matrix.sum(axis=0)[:, None] * dy
     - In dw nothing is shifted: w_k meets x_(t-k), not x_t.
-          (hit * meet[:, :, None]) → (hit * meet.diagonal()[:, None, None])
+          (joined * dy_x[:, :, None]) → (joined * dy_x.diagonal()[:, None, None])
     - dw comes from the last sequence alone; each has overwritten the one before. Add their shares.
           (dy @ x.mT).sum(axis=0) → (dy @ x.mT)[-1]
     - In dx every dy_t is multiplied by the sum of w. Each w_k belongs to another output, k steps later.
-          kernel.T @ dy → w.sum() * dy
+          matrix.T @ dy → w.sum() * dy
     - dw is a mean over all that it meets. It is a sum: w_k is used at every position of every sequence,
       for every feature.
-          return dx, dw → return dx, dw / np.maximum(len(places) - lags, 1) / x[:, 0].size
+          return dx, dw → return dx, dw / np.maximum(len(t) - k, 1) / x[:, 0].size
     - dw comes from the first sequence alone. All sequences use the same w, so their shares are added.
           (dy @ x.mT).sum(axis=0) → (dy @ x.mT)[0]
     - dw still has an axis for the features. All features use the same w, so they are summed as well.
-          (hit * meet[:, :, None]).sum(axis=(0, 1)) → np.einsum("tsk,btd,bsd->kd", hit, dy, x)
+          (joined * dy_x[:, :, None]).sum(axis=(0, 1)) → np.einsum("tsk,btd,bsd->kd", joined, dy, x)
     - The kernel is read from its other end. w_0 belongs to the present, w_1 to one step before.
-          (hit * w).sum → (hit * w[::-1]).sum
+          (joined * w).sum → (joined * w[::-1]).sum
     - dw is averaged over the sequences; they all use the same w, so their shares are added.
           (dy @ x.mT).sum(axis=0) → (dy @ x.mT).mean(axis=0)
     - dw is read from its other end: dw_0 belongs to the present, dw_1 to one step before.
-          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (hit * meet[:, :, None]).sum(axis=(0, 1))[::-1]
+          (joined * dy_x[:, :, None]).sum(axis=(0, 1)) → (joined * dy_x[:, :, None]).sum(axis=(0, 1))[::-1]
     - In dw the input is taken k steps later; w_k was multiplied with x_(t-k), k steps before.
-          meet = (dy @ x.mT).sum(axis=0) → meet = (x @ dy.mT).sum(axis=0)
+          dy_x = (dy @ x.mT).sum(axis=0) → dy_x = (x @ dy.mT).sum(axis=0)
     - The lags begin at 1. w_0 belongs to the present: lag 0.
-          == lags → == lags + 1
+          == k → == k + 1
     - The last lag is left out: k runs from 0 to K - 1.
-          hit = lag[:, :, None] == lags → hit = (lag[:, :, None] == lags) * (lags < lags[-1])
+          joined = t - s == k → joined = (t - s == k) * (k < k[-1])
     - In dx nothing is shifted, and late positions get more than early ones. x_t reaches y_(t+k) with the
       factor w_k, so dy_(t+k) comes back, as long as there are outputs.
-          kernel.T @ dy → kernel.sum(axis=1)[:, None] * dy
+          matrix.T @ dy → matrix.sum(axis=1)[:, None] * dy
     - dw is divided by the number of all entries. It is a sum over all of them; a mean stands nowhere in
       the forward.
           return dx, dw → return dx, dw / x.size
     - In dx the present is left out: k begins at 0.
-          kernel.T @ dy → kernel.T @ dy - w[0] * dy
+          matrix.T @ dy → matrix.T @ dy - w[0] * dy
     - In dw the sequence is closed to a ring: what leaves at one end comes in at the other. Before the
       beginning stand zeros.
-          (hit * meet → (((lag[:, :, None] - lags) % len(places) == 0) * meet
+          (joined * dy_x → (((t - s - k) % len(t) == 0) * dy_x
     - In dx only the present is there, lag 0. Each x_t is used K times.
-          kernel.T @ dy → w[0] * dy
+          matrix.T @ dy → w[0] * dy
     - dw is the sum over everything, the same for each lag. Each w_k meets x_(t-k) with its own k.
-          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (dy * x).sum() + 0 * w
+          (joined * dy_x[:, :, None]).sum(axis=(0, 1)) → (dy * x).sum() + 0 * w
     - dx is the convolution of dy with w, in which dy is moved to the left by one step too many.
-          dx = kernel.T @ dy → dx = np.eye(len(places), k=1) @ kernel.T @ dy
+          dx = matrix.T @ dy → dx = np.eye(len(t), k=1) @ matrix.T @ dy
     - In dx the last output is missing: for lag k, t runs from 0 to T - 1 - k, and that end belongs to it.
-          kernel.T @ dy → kernel[:-1].T @ dy[:, :-1]
+          matrix.T @ dy → matrix[:-1].T @ dy[:, :-1]
     - In dx only outputs from K - 1 on are there. The first outputs exist too, with zeros in the place of
       what came before the beginning.
-          kernel.T @ dy → kernel[lags[-1] :].T @ dy[:, lags[-1] :]
+          matrix.T @ dy → matrix[k[-1] :].T @ dy[:, k[-1] :]
     - In dw only outputs from K - 1 on are there. The first outputs exist too, with zeros in the place of
       what came before the beginning.
-          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (hit * meet[:, :, None])[lags[-1] :].sum(axis=(0, 1))
+          (joined * dy_x[:, :, None]) → (joined * dy_x[:, :, None])[k[-1] :]
     - Only outputs from K - 1 on are there. The first outputs exist too, with zeros in the place of what
       came before the beginning.
-          kernel.T @ dy → kernel[lags[-1] :].T @ dy[:, lags[-1] :]
-          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (hit * meet[:, :, None])[lags[-1] :].sum(axis=(0, 1))
+          matrix.T @ dy → matrix[k[-1] :].T @ dy[:, k[-1] :]
+          (joined * dy_x[:, :, None]) → (joined * dy_x[:, :, None])[k[-1] :]
     - In dx the last lag is left out: k runs from 0 to K - 1.
-          (hit * w) → (hit * w * (lags < lags[-1]))
+          (joined * w) → (joined * w * (k < k[-1]))
     - In dw the last lag is left out: k runs from 0 to K - 1.
-          (hit * meet[:, :, None]) → (hit * meet[:, :, None] * (lags < lags[-1]))
+          (joined * dy_x[:, :, None]) → (joined * dy_x[:, :, None] * (k < k[-1]))
     - In dw the lags begin at 1. w_0 belongs to the present: lag 0.
-          (hit * meet[:, :, None]) → ((lag[:, :, None] == lags + 1) * meet[:, :, None])
+          (joined * dy_x[:, :, None]) → ((t - s == k + 1) * dy_x[:, :, None])
     - In dw the present is left out: k begins at 0.
-          (hit * meet[:, :, None]) → (hit * meet[:, :, None] * (lags > 0))
+          (joined * dy_x[:, :, None]) → (joined * dy_x[:, :, None] * (k > 0))
     - dw is divided by the number of tokens. It is a sum: w_k is used at every position of every sequence,
       and a mean stands nowhere in the forward.
           return dx, dw → return dx, dw / x[:, :, 0].size
     - In dw nothing is shifted: w_k meets x_(t-k) and dy_t, with t from k on.
-          (hit * meet[:, :, None]) → (hit * meet.diagonal()[:, None])
+          (joined * dy_x[:, :, None]) → (joined * dy_x.diagonal()[:, None])
     - dw comes from the last position alone. w_k is used at every position, so their shares are added.
-          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (hit * meet[:, :, None])[-1].sum(axis=0)
+          (joined * dy_x[:, :, None]).sum(axis=(0, 1)) → (joined * dy_x[:, :, None])[-1].sum(axis=0)
     - dw comes from the first feature alone. All features use the same w, so their shares are added.
-          meet = (dy @ x.mT).sum(axis=0) → meet = (dy[:, :, :1] @ x[:, :, :1].mT).sum(axis=0)
+          dy_x = (dy @ x.mT).sum(axis=0) → dy_x = (dy[:, :, :1] @ x[:, :, :1].mT).sum(axis=0)
     - dw is one number. There is one for each lag: w_k meets x_(t-k) with its own k.
-          (hit * meet[:, :, None]).sum(axis=(0, 1)) → (dy * x).sum()
+          (joined * dy_x[:, :, None]).sum(axis=(0, 1)) → (dy * x).sum()
     - dw still has an axis for the sequences. All sequences use the same w, so they are summed as well.
-          (hit * meet[:, :, None]).sum(axis=(0, 1)) → np.einsum("tsk,btd,bsd->kb", hit, dy, x)
+          (joined * dy_x[:, :, None]).sum(axis=(0, 1)) → np.einsum("tsk,btd,bsd->kb", joined, dy, x)
     - dx and dw are both mirrored in time. w_k joins y_t to x_(t-k): dx comes from later outputs, and in
       dw the input is k steps before the output.
-          lag = places[:, None] - places → lag = places - places[:, None]
+          t - s == k → s - t == k
     - In dx only the last lag is there: each has replaced the one before it. Their shares are added.
-          (hit * w) → (hit * w * (lags == np.minimum(lags[-1], places[-1])))
+          (joined * w) → (joined * w * (k == np.minimum(k[-1], len(t) - 1)))
     - In dx the last positions are missing. They reach fewer outputs than the others, but some.
-          dx = kernel.T @ dy → dx = kernel.T @ dy * (places < len(places) - lags[-1])[:, None]
+          dx = matrix.T @ dy → dx = matrix.T @ dy * (s < len(s) - k[-1])
     - dx is turned round in time. Only the shift changes its direction: dx_t comes from dy_t, dy_(t+1), ….
-          dx = kernel.T @ dy → dx = (kernel.T @ dy)[:, ::-1]
+          dx = matrix.T @ dy → dx = (matrix.T @ dy)[:, ::-1]
+    - For k = 0 the slice `[:, :-k]` is `[:, :0]`, which is empty, so nothing is added or the shapes do not
+      fit: write `[:, : T - k]`.
+          dx = matrix.T @ dy → dx = np.zeros_like(x); dx[:, :-0] += dy
+          dy_x = (dy @ x.mT).sum(axis=0) → dy_x = (dy * x[:, :-0]).sum() + 0 * s
+    - In dx, for k = 0 the slice `[:, :-k]` is `[:, :0]`, which is empty, so nothing is added or the shapes
+      do not fit: write `[:, : T - k]`.
+          dx = matrix.T @ dy → dx = np.zeros_like(x); dx[:, :-0] += dy
+    - In dw, for k = 0 the slice `[:, :-k]` is `[:, :0]`, which is empty, so nothing is added or the shapes
+      do not fit: write `[:, : T - k]`.
+          dy_x = (dy @ x.mT).sum(axis=0) → dy_x = (dy * x[:, :-0]).sum() + 0 * s
+    - In dx nothing is shifted, and for k = 0 the slice `[:, :-k]` is empty: dy_(t+k) comes back to x_t, also
+      where k = 0.
+          matrix.T @ dy → (joined * w * (k > 0)).sum(axis=(0, 2))[:, None] * dy
+    - In dw nothing is shifted, and for k = 0 the slice `[:, :-k]` is empty: w_k meets x_(t-k), also where
+      k = 0.
+          (joined * dy_x[:, :, None]) → (joined * dy_x.diagonal()[:, None] * (k > 0))
+    - The first token is left out: x_(t-k) is there for t - k = 0, too.
+          t - s == k → (t - s == k) * (s > 0)
+    - In dx the first token is left out: x_(t-k) is there for t - k = 0, too.
+          (joined * w) → (joined * w * (s > 0))
+    - In dw the first token is left out: x_(t-k) is there for t - k = 0, too.
+          (joined * dy_x → (joined * (s > 0) * dy_x
+    - The last output is missing: t runs to T - 1, and that end belongs to it.
+          t - s == k → (t - s == k) * (t < len(t) - 1)
+    - In dw the last output is missing: t runs to T - 1, and that end belongs to it.
+          (joined * dy_x → (joined * (t < len(t) - 1) * dy_x
+    - The first output is missing: y_0 holds w_0 x_0.
+          t - s == k → (t - s == k) * (t > 0)
+    - In dx the first output is missing: y_0 holds w_0 x_0.
+          (joined * w) → (joined * w * (t > 0))
+    - In dw the first output is missing: y_0 holds w_0 x_0.
+          (joined * dy_x → (joined * (t > 0) * dy_x
+    - The last token is left out: it stands in the last output, with w_0.
+          t - s == k → (t - s == k) * (s < len(s) - 1)
+    - In dx the last token is left out: it stands in the last output, with w_0.
+          (joined * w) → (joined * w * (s < len(s) - 1))
+    - In dw the last token is left out: it stands in the last output, with w_0.
+          (joined * dy_x → (joined * (s < len(s) - 1) * dy_x
+    - The lag T - 1 is left out, where the kernel has one: it joins the last output to the first token.
+          t - s == k → (t - s == k) * (k < len(t) - 1)
+    - In dx the lag T - 1 is left out, where the kernel has one: it joins the last output to the first token.
+          (joined * w) → (joined * w * (k < len(t) - 1))
+    - In dw the lag T - 1 is left out, where the kernel has one: it joins the last output to the first token.
+          (joined * dy_x → (joined * (k < len(t) - 1) * dy_x
+    - In dx nothing is shifted: every dy_t is multiplied by the same sum of w. Each w_k belongs to another
+      output, k steps later.
+          matrix.T @ dy → w[: len(t)].sum() * dy
     """,
     hints="""
     - One entry first. In which outputs does x_s stand? In y_s with w_0, in y_(s+1) with w_1, and so on,
