@@ -326,6 +326,45 @@ def bag_by_tokens(number=lambda kept, row: len(kept), keep=lambda row: row[row !
     return backward
 
 
+def bag_by_ids(share, keep=lambda row: row[row != 0], put=np.add, dtype=float):
+    """Once for each different id of a window: `share` is a function (how often, the ids of the window)."""
+
+    def backward(dy, tokens, E):
+        dE = np.zeros(E.shape, dtype)
+        for row, arriving in zip(tokens, dy, strict=True):
+            kept = keep(row)
+            for v in np.unique(kept):
+                dE[v] = put(dE[v], share((kept == v).sum(), kept) * arriving)
+        return dE
+
+    return backward
+
+
+def bag_of_last(dy, tokens, E):
+    for n in range(len(dy)):
+        dE = bag_by_loops(dy[n : n + 1], tokens[n : n + 1], E)
+    return dE
+
+
+def bag_by_average(dy, tokens, E):
+    number = np.mean([(row != 0).sum() for row in tokens])
+    return bag_by_tokens(number=lambda kept, row: number)(dy, tokens, E)
+
+
+def bag_by_occurrence(dy, tokens, E):
+    how_often = np.bincount(tokens.ravel(), minlength=len(E))
+    return bag_by_tokens(number=lambda kept, row: how_often[kept][:, None])(dy, tokens, E)
+
+
+def bag_times_output(dy, tokens, E):
+    y = np.array([E[row[row != 0]].mean(0) if row.any() else 0 * E[0] for row in tokens])
+    return bag_by_loops(dy * y, tokens, E)
+
+
+def put_whole(dE, kept, share):
+    np.add.at(dE, kept, share.astype(int))
+
+
 def put_once(dE, kept, share):
     dE[kept] += share
 
@@ -424,6 +463,28 @@ WRONG = [
     ("bag_backward", bag_by_tokens(number=lambda kept, row: len(set(row))), "different ids", ""),
     ("bag_backward", bag_by_tokens(put=put_once), "counts once", ""),
     ("bag_backward", bag_by_tokens(put=put_last), "repeated tokens are lost", ""),
+    (
+        "bag_backward",
+        bag_by_ids(lambda c, kept: 1 / len(np.unique(kept))),
+        "the different ids of a window. An",
+        "",
+    ),
+    (
+        "bag_backward",
+        bag_by_ids(lambda c, kept: 1 / len(np.unique(kept)), keep=lambda row: row),
+        "the padding among them",
+        "",
+    ),
+    ("bag_backward", bag_by_ids(lambda c, kept: c / len(kept), put=lambda old, new: new), "added, `.=`", ""),
+    ("bag_backward", bag_by_ids(lambda c, kept: 1 / c), "token itself occurs in the window", ""),
+    ("bag_backward", bag_by_ids(lambda c, kept: 1), "Not divided .* counts once", ""),
+    ("bag_backward", bag_by_ids(lambda c, kept: c / len(kept), dtype=int), "cut to whole ones", ""),
+    ("bag_backward", bag_by_tokens(put=put_whole), "cut to whole ones", ""),
+    ("bag_backward", lambda *case: bag_by_loops(*case).astype(int), "cut to whole ones", ""),
+    ("bag_backward", bag_of_last, "Only the last window", ""),
+    ("bag_backward", bag_by_average, "average number of tokens", ""),
+    ("bag_backward", bag_by_occurrence, "in all windows, and not", ""),
+    ("bag_backward", bag_times_output, "multiplied by the output", ""),
     ("bag_backward", lambda *case: -exercises.bag_backward(*case), "sign of a whole line", ""),
     ("bag_backward", lambda *case: np.roll(exercises.bag_backward(*case), -1, 0), "moved by one", ""),
     ("bag_backward", bag_with_nan, "has the output 0", ""),

@@ -435,6 +435,30 @@ def assigned(dy, tokens, share, E):
     return dE
 
 
+def overwritten(weights, dy):
+    """For each token the share of the last window that holds it."""
+    dE = np.zeros((weights.shape[1], dy.shape[1]))
+    for w, arriving in zip(weights, dy):
+        dE[w > 0] = w[w > 0, None] * arriving
+    return dE
+
+
+def in_integers(dy, tokens, number, E, cut):
+    """The right answer by a loop, cut to whole numbers at `cut`: each sum, each share, each window."""
+    dE = np.zeros(E.shape, int)
+    for row, arriving, n in zip(tokens, dy, number[:, 0]):
+        ids = row[row != 0].tolist()
+        for v in dict.fromkeys(ids) if cut == "each window" else ids:
+            share = arriving * (ids.count(v) if cut == "each window" else 1) / n
+            dE[v] = dE[v] + (share.astype(int) if cut == "each share" else share)
+    return dE
+
+
+def repeats(tokens):
+    """How often each token occurs in its window: (B, T)."""
+    return (tokens[:, :, None] == tokens[:, None]).sum(axis=2)
+
+
 def distinct(tokens, padding=0):
     """The number of different ids in each window, with the padding if it is 1: at least 1, (B, 1)."""
     return np.array([[max(1, len(set(row) - {0} | {0} & set(padding * row)))] for row in tokens.tolist()])
@@ -474,6 +498,39 @@ BAG_BACKWARD = Exercise(
           dE = weights.T @ dy → dE = assigned(dy, tokens, share, E)
     - Repeated tokens are lost, and nothing is divided: of several with the same token the last alone is kept.
           dE = weights.T @ dy → dE = assigned(dy, tokens, counted * 1.0, E)
+    - Of several windows with the same token the last alone is kept. Shares are added, `+=`, not assigned.
+          dE = weights.T @ dy → dE = overwritten(weights, dy)
+    - Only the last window sends anything: what a loop over windows finds must be added, not assigned.
+          dE = weights.T @ dy → dE = weights[-1:].T @ dy[-1:]
+    - Only the first window sends anything. All of them are needed.
+          dE = weights.T @ dy → dE = weights[:1].T @ dy[:1]
+    - This is for the mean of the different ids of a window. An id that occurs twice counts twice: it has two
+      shares, and the number of tokens is that of all.
+          number = np.maximum(counted.sum(axis=1, keepdims=True), 1) → number = distinct(tokens)
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+    - This is for the mean of the different ids of a window, the padding among them. An id that occurs twice
+      counts twice, and padding not at all.
+          number = np.maximum(counted.sum(axis=1, keepdims=True), 1) → number = distinct(tokens, padding=1)
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+    - This is for the mean of the different ids of a window, the padding among them. An id that occurs twice
+      counts twice, and padding not at all.
+          counted = tokens != 0 → counted = tokens >= 0
+          number = np.maximum(counted.sum(axis=1, keepdims=True), 1) → number = distinct(tokens, padding=1)
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+    - Not divided by the number of tokens, and a token that occurs twice in a window counts once.
+          share = counted / number → share = counted * 1.0
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+    - Divided by how often the token itself occurs in the window. Divide by the number of all its tokens, and
+      count a token as often as it occurs.
+          share = counted / number → share = counted / repeats(tokens)
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+    - Divided by how often the token occurs in all windows, and not by the number of tokens of its window.
+          share = counted / number → share = counted * 1.0
+          dE = weights.T @ dy → dE = weights.T @ dy / times(tokens, E)
+    - Divided by how often the token occurs in all windows, and not by the number of tokens of its window.
+          share = counted / number → share = counted * 1.0
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+          dE = weights.T @ dy → dE = weights.T @ dy / times(tokens, E)
     - A token that occurs twice in a window counts once. It stands in the mean twice, and is sent two shares.
           * one_hot).sum(axis=1) → * one_hot).max(axis=1)
     - Divided by the number of different tokens of a window. A token that occurs twice counts twice in the
@@ -499,12 +556,24 @@ BAG_BACKWARD = Exercise(
           dE = weights.T @ dy → dE = mixed(dy, tokens, E)
     - Divided by the number of tokens of all windows together. Each window has a number of its own.
           counted.sum(axis=1, keepdims=True) → counted.sum()
+    - Divided by the average number of tokens of a window. Each window has a number of its own.
+          number = np.maximum(counted.sum(axis=1, keepdims=True), 1) → number = counted.sum() / len(tokens)
     - The numbers of tokens are counted along the wrong axis: over the windows, and not within each.
           counted.sum(axis=1, keepdims=True) → counted.sum(axis=0, keepdims=True)
     - Multiplied by the number of tokens. It should be divided: each of them has one share of the mean.
           share = counted / number → share = counted * number
     - The gradient contains E. The output is linear in E, so its derivative cannot depend on it.
           dE = weights.T @ dy → dE = weights.T @ dy * E
+    - dy is multiplied by the output. The output is linear in E, so its derivative does not contain it.
+          dE = weights.T @ dy → dE = weights.T @ (dy * (weights @ E))
+    - The numbers are cut to whole ones, as in an array of integers. Give the result the type float.
+          dE = weights.T @ dy → dE = (weights.T @ dy).astype(int)
+    - The numbers are cut to whole ones, as in an array of integers. Give the result the type float.
+          dE = weights.T @ dy → dE = in_integers(dy, tokens, number, E, "each sum")
+    - The numbers are cut to whole ones, as in an array of integers. Give the result the type float.
+          dE = weights.T @ dy → dE = in_integers(dy, tokens, number, E, "each share")
+    - The numbers are cut to whole ones, as in an array of integers. Give the result the type float.
+          dE = weights.T @ dy → dE = in_integers(dy, tokens, number, E, "each window")
     - This is the forward: the means of the windows.
           dE = weights.T @ dy → dE = weights @ E
     - The gradient is taken with the transposed roles: dE has a row for each token of the vocabulary.
