@@ -261,6 +261,52 @@ def blocks(shares=lambda g: g.sum((0, 1)), back=lambda d, x: d.reshape(x.shape),
     return backward
 
 
+def blocks_dealt(of_x=True, of_dx=True, of_dy=False):
+    """Features of some arrays are dealt to the groups in turn, as by the slice h::H."""
+
+    def parts(array, H, dealt):
+        slices = [slice(h, None, H) for h in range(H)]
+        n = array.shape[-1] // H
+        return slices if dealt else [slice(h * n, (h + 1) * n) for h in range(H)]
+
+    def backward(dy, x, W):
+        H, dx, dW = len(W), np.zeros_like(x), np.zeros_like(W)
+        for h, (mine, theirs, its) in enumerate(
+            zip(parts(x, H, of_x), parts(x, H, of_dx), parts(dy, H, of_dy), strict=True)
+        ):
+            dx[..., theirs] = dy[..., its] @ W[h].T
+            dW[h] = np.tensordot(x[..., mine], dy[..., its], axes=([0, 1], [0, 1]))
+        return dx, dW
+
+    return backward
+
+
+def blocks_cut(cut):
+    """dW cut from that of a whole matrix: `cut` makes (H, K, E) of it, as (H, K, H, E) and as it is."""
+
+    def backward(dy, x, W):
+        H, K, E = W.shape
+        whole = np.einsum("bti,btj->ij", x, dy)
+        return blocks_by_loops(dy, x, W)[0], cut(whole.reshape(H, K, H, E), whole, W)
+
+    return backward
+
+
+def blocks_from(at_x, at_y):
+    """Slices that begin at multiples of `at_x(K, E)` and `at_y(K, E)`."""
+
+    def backward(dy, x, W):
+        H, K, E = W.shape
+        dx, dW = np.zeros_like(x), np.zeros_like(W)
+        for h in range(H):
+            i, j = h * at_x(K, E), h * at_y(K, E)
+            dW[h] = x[..., i : i + K].reshape(-1, K).T @ dy[..., j : j + E].reshape(-1, E)
+            dx[..., i : i + K] = dy[..., j : j + E] @ W[h].T
+        return dx, dW
+
+    return backward
+
+
 def blocks_in_turn(dy, x, W):
     (B, T, _), (H, K, E) = x.shape, W.shape
     parts, arriving = x.reshape(B, T, K, H), dy.reshape(B, T, E, H)
@@ -278,6 +324,45 @@ def bag_by_tokens(number=lambda kept, row: len(kept), keep=lambda row: row[row !
         return dE
 
     return backward
+
+
+def bag_by_ids(share, keep=lambda row: row[row != 0], put=np.add, dtype=float):
+    """Once for each different id of a window: `share` is a function (how often, the ids of the window)."""
+
+    def backward(dy, tokens, E):
+        dE = np.zeros(E.shape, dtype)
+        for row, arriving in zip(tokens, dy, strict=True):
+            kept = keep(row)
+            for v in np.unique(kept):
+                dE[v] = put(dE[v], share((kept == v).sum(), kept) * arriving)
+        return dE
+
+    return backward
+
+
+def bag_of_last(dy, tokens, E):
+    for n in range(len(dy)):
+        dE = bag_by_loops(dy[n : n + 1], tokens[n : n + 1], E)
+    return dE
+
+
+def bag_by_average(dy, tokens, E):
+    number = np.mean([(row != 0).sum() for row in tokens])
+    return bag_by_tokens(number=lambda kept, row: number)(dy, tokens, E)
+
+
+def bag_by_occurrence(dy, tokens, E):
+    how_often = np.bincount(tokens.ravel(), minlength=len(E))
+    return bag_by_tokens(number=lambda kept, row: how_often[kept][:, None])(dy, tokens, E)
+
+
+def bag_times_output(dy, tokens, E):
+    y = np.array([E[row[row != 0]].mean(0) if row.any() else 0 * E[0] for row in tokens])
+    return bag_by_loops(dy * y, tokens, E)
+
+
+def put_whole(dE, kept, share):
+    np.add.at(dE, kept, share.astype(int))
 
 
 def put_once(dE, kept, share):
@@ -322,7 +407,49 @@ WRONG = [
     ("low_rank_backward", low_rank(batch=lambda g: g[0]), "first sequence only", ""),
     ("low_rank_backward", low_rank(of=lambda x, h: h), "One array stands", "`h` stands where `x`"),
     ("blocks_backward", blocks_in_turn, "dealt to the groups in turn, 0, H, 2H", ""),
-    ("blocks_backward", blocks(back=lambda d, x: d), "shape", ""),
+    ("blocks_backward", blocks_dealt(), "features of x are dealt .* those of dy are not", ""),
+    ("blocks_backward", blocks_dealt(of_dx=False), "features of x are dealt .* dx is right", ""),
+    ("blocks_backward", blocks_dealt(False, False, True), "features of dy are dealt", ""),
+    (
+        "blocks_backward",
+        blocks_from(lambda K, E: K, lambda K, E: K),
+        "slices of dy begin at multiples of K",
+        "",
+    ),
+    (
+        "blocks_backward",
+        blocks_from(lambda K, E: E, lambda K, E: E),
+        "slices of x begin at multiples of E",
+        "",
+    ),
+    ("blocks_backward", blocks_cut(lambda m, whole, W: m.sum(2)), "those beside it", ""),
+    ("blocks_backward", blocks_cut(lambda m, whole, W: m.sum(0).swapaxes(0, 1)), "above and below", ""),
+    ("blocks_backward", blocks_cut(lambda m, whole, W: m[:, :, 0]), "first E columns", ""),
+    ("blocks_backward", blocks_cut(lambda m, whole, W: m[0].swapaxes(0, 1)), "first K rows", ""),
+    ("blocks_backward", blocks_cut(lambda m, whole, W: m), "each pair of groups", ""),
+    ("blocks_backward", blocks_cut(lambda m, whole, W: whole), "that of a whole matrix", ""),
+    (
+        "blocks_backward",
+        blocks_cut(lambda m, w, W: np.stack([w.reshape(len(W), *W.shape)[h, h] for h in range(len(W))])),
+        "does not cut a matrix",
+        "",
+    ),
+    ("blocks_backward", blocks(back=lambda d, x: d), r"dx stand still in two axes, \(H, K\)", ""),
+    ("blocks_backward", blocks(back=lambda d, x: d.sum(2)), "In dx the groups are added up", ""),
+    (
+        "blocks_backward",
+        blocks(back=lambda d, x: d.sum(2).reshape(-1, d.shape[-1])),
+        "In dx the groups are added up",
+        "",
+    ),
+    (
+        "blocks_backward",
+        blocks(back=lambda d, x: np.tile(d.sum(2), d.shape[2])),
+        "In dx the groups are added up",
+        "",
+    ),
+    ("blocks_backward", blocks(back=lambda d, x: d[:, :, -1]), "last group only", ""),
+    ("blocks_backward", blocks(of=lambda W: W.sum(0) + 0 * W), "sum of the blocks", ""),
     ("blocks_backward", blocks(spec="gbtk"), "groups come first", ""),
     ("blocks_backward", blocks(shares=lambda g: g.sum(1)), "keeps the axis of the sequences", ""),
     ("blocks_backward", blocks(shares=lambda g: g.mean((0, 1))), "number of tokens", ""),
@@ -336,6 +463,28 @@ WRONG = [
     ("bag_backward", bag_by_tokens(number=lambda kept, row: len(set(row))), "different ids", ""),
     ("bag_backward", bag_by_tokens(put=put_once), "counts once", ""),
     ("bag_backward", bag_by_tokens(put=put_last), "repeated tokens are lost", ""),
+    (
+        "bag_backward",
+        bag_by_ids(lambda c, kept: 1 / len(np.unique(kept))),
+        "the different ids of a window. An",
+        "",
+    ),
+    (
+        "bag_backward",
+        bag_by_ids(lambda c, kept: 1 / len(np.unique(kept)), keep=lambda row: row),
+        "the padding among them",
+        "",
+    ),
+    ("bag_backward", bag_by_ids(lambda c, kept: c / len(kept), put=lambda old, new: new), "added, `.=`", ""),
+    ("bag_backward", bag_by_ids(lambda c, kept: 1 / c), "token itself occurs in the window", ""),
+    ("bag_backward", bag_by_ids(lambda c, kept: 1), "Not divided .* counts once", ""),
+    ("bag_backward", bag_by_ids(lambda c, kept: c / len(kept), dtype=int), "cut to whole ones", ""),
+    ("bag_backward", bag_by_tokens(put=put_whole), "cut to whole ones", ""),
+    ("bag_backward", lambda *case: bag_by_loops(*case).astype(int), "cut to whole ones", ""),
+    ("bag_backward", bag_of_last, "Only the last window", ""),
+    ("bag_backward", bag_by_average, "average number of tokens", ""),
+    ("bag_backward", bag_by_occurrence, "in all windows, and not", ""),
+    ("bag_backward", bag_times_output, "multiplied by the output", ""),
     ("bag_backward", lambda *case: -exercises.bag_backward(*case), "sign of a whole line", ""),
     ("bag_backward", lambda *case: np.roll(exercises.bag_backward(*case), -1, 0), "moved by one", ""),
     ("bag_backward", bag_with_nan, "has the output 0", ""),

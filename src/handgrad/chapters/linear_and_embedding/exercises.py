@@ -269,6 +269,24 @@ BLOCKS_BACKWARD = Exercise(
           x.reshape(-1, H, K).transpose(1, 0, 2) → x.reshape(-1, K, H).transpose(2, 0, 1)
           dy.reshape(-1, H, E).transpose(1, 0, 2) → dy.reshape(-1, E, H).transpose(2, 0, 1)
           dx_blocks.transpose(1, 0, 2) → dx_blocks.transpose(1, 2, 0)
+    - The features of x are dealt to the groups in turn, 0, H, 2H, … to the first, and those of dy are not. A
+      group is a run of neighbours in both.
+          x.reshape(-1, H, K).transpose(1, 0, 2) → x.reshape(-1, K, H).transpose(2, 0, 1)
+          dx_blocks.transpose(1, 0, 2) → dx_blocks.transpose(1, 2, 0)
+    - The features of x are dealt to the groups in turn, 0, H, 2H, … to the first, and those of dy are not. A
+      group is a run of neighbours in both.
+          x.reshape(-1, H, K).transpose(1, 0, 2) → x.reshape(-1, K, H).transpose(2, 0, 1)
+    - The features of dy are dealt to the groups in turn, 0, H, 2H, … to the first, and those of x are not. A
+      group is a run of neighbours in both.
+          dy.reshape(-1, H, E).transpose(1, 0, 2) → dy.reshape(-1, E, H).transpose(2, 0, 1)
+    - The features of dx stand still in two axes, (H, K). Make one of them, of the length H*K.
+          reshape(x.shape) → reshape(*x.shape[:2], H, K)
+    - The slices of dy begin at multiples of K, and should begin at multiples of E: group h has the outputs
+      from h*E to h*E + E - 1.
+          dx = dx_blocks.transpose(1, 0, 2).reshape(x.shape) → dx, dW = sliced(dy, x, W, K, K)
+    - The slices of x begin at multiples of E, and should begin at multiples of K: group h has the inputs
+      from h*K to h*K + K - 1.
+          dx = dx_blocks.transpose(1, 0, 2).reshape(x.shape) → dx, dW = sliced(dy, x, W, E, E)
     - The groups come first in memory when dx is given its shape, so its numbers stand in wrong places. Put
       the group's axis back beside its features before reshaping.
           dx_blocks.transpose(1, 0, 2).reshape → dx_blocks.reshape
@@ -288,7 +306,7 @@ BLOCKS_BACKWARD = Exercise(
     - Only the last group of dW is filled: each group has a block of its own.
           dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks * (np.arange(H) == H - 1)[:, None, None]
     - Only the first group of dW is filled: each group has a block of its own.
-          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks * (np.arange(H) == 0)[:, None, None]
+          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks * first(H)
     - The blocks of W are used in the opposite order: group 0 has W[0].
           dx_blocks = dy_blocks @ W.mT → dx_blocks = dy_blocks @ W[::-1].mT
     - dW holds the shares of the first sequence only.
@@ -299,15 +317,45 @@ BLOCKS_BACKWARD = Exercise(
           dW = x_blocks.mT @ dy_blocks → dW = per_sequence(x, dy, H)
     - dW is that of a whole matrix, with the entries between different groups. Between groups there is no
       weight: only the blocks on the diagonal exist.
-          dW = x_blocks.mT @ dy_blocks → dW = x.reshape(-1, H * K).T @ dy.reshape(-1, H * E)
+          dW = x_blocks.mT @ dy_blocks → dW = whole(dy, x)
+    - dW adds to each block those beside it, between inputs of its group and outputs of the others. Between
+      groups there is no weight: only the blocks on the diagonal exist.
+          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks.sum(axis=0)
+    - dW adds to each block those above and below it, between inputs of other groups and outputs of its own.
+      Between groups there is no weight: only the blocks on the diagonal exist.
+          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.sum(axis=0).mT @ dy_blocks
+    - Every block of dW is taken with the outputs of group 0, the first E columns. The block of group h has
+      the columns from h*E to h*E + E - 1.
+          dW = x_blocks.mT @ dy_blocks → dW = x_blocks.mT @ dy_blocks[0]
+    - Every block of dW is taken with the inputs of group 0, the first K rows. The block of group h has the
+      rows from h*K to h*K + K - 1.
+          dW = x_blocks.mT @ dy_blocks → dW = x_blocks[0].mT @ dy_blocks
+    - dW has a block for each pair of groups. Between groups there is no weight: only the blocks on the
+      diagonal exist.
+          dW = x_blocks.mT @ dy_blocks → dW = whole(dy, x).reshape(H, K, H, E)
+    - A reshape to (H, H, K, E) does not cut a matrix into blocks: memory runs along the rows. Reshape to
+      (H, K, H, E), and take h of both.
+          dW = x_blocks.mT @ dy_blocks → dW = whole(dy, x).reshape(H, H, K, E)[np.arange(H), np.arange(H)]
     - dx of each group collects from the outputs of all groups. Each group has outputs of its own.
           dx_blocks = dy_blocks @ W.mT → dx_blocks = dy_blocks.sum(axis=0) @ W.mT
     - In dx the last group is missing: all of them are needed.
           dx_blocks = dy_blocks @ W.mT → dx_blocks = dy_blocks @ W.mT * (np.arange(H) < H - 1)[:, None, None]
     - In dx the groups are added up. Each group has inputs of its own, which stand side by side.
           dx_blocks.transpose(1, 0, 2).reshape(x.shape) → dx_blocks.sum(axis=0).reshape(*x.shape[:2], K)
+    - In dx the groups are added up. Each group has inputs of its own, which stand side by side.
+          dx_blocks.transpose(1, 0, 2).reshape(x.shape) → dx_blocks.sum(axis=0)
+    - In dx the groups are added up. Each group has inputs of its own, which stand side by side.
+          dx_blocks = dy_blocks @ W.mT → dx_blocks = (dy_blocks @ W.mT).sum(axis=0) + 0 * x_blocks
+    - In dx the groups are added up in the place of the first. Each has inputs of its own, side by side.
+          dx_blocks = dy_blocks @ W.mT → dx_blocks = (dy_blocks @ W.mT).sum(axis=0) * first(H)
+    - In dx the groups are averaged. Each group has inputs of its own, which stand side by side.
+          dx_blocks.transpose(1, 0, 2).reshape(x.shape) → dx_blocks.mean(axis=0).reshape(*x.shape[:2], K)
     - All groups use the weights of the first. Each has a block of its own.
           dx_blocks = dy_blocks @ W.mT → dx_blocks = dy_blocks @ W[:1].mT
+    - In dx all groups use the sum of the blocks. Each has a block of its own.
+          dx_blocks = dy_blocks @ W.mT → dx_blocks = dy_blocks @ W.sum(axis=0).T
+    - dx holds the last group only, and the groups stand side by side: write each into its own slice.
+          dx_blocks.transpose(1, 0, 2).reshape(x.shape) → dx_blocks[-1].reshape(*x.shape[:2], K)
     - The shares of all groups are added in dW. The groups do not share their weights.
           dW = x_blocks.mT @ dy_blocks → dW = (x_blocks.mT @ dy_blocks).sum(axis=0) + 0 * W
     """,
@@ -320,6 +368,26 @@ BLOCKS_BACKWARD = Exercise(
       positions.
     """,
 )
+
+
+def whole(dy, x):
+    """dW of a layer whose groups are all connected: (H*K, H*E)."""
+    return x.reshape(-1, x.shape[-1]).T @ dy.reshape(-1, dy.shape[-1])
+
+
+def first(H):
+    """1 for group 0, else 0: (H, 1, 1)."""
+    return (np.arange(H) == 0)[:, None, None]
+
+
+def sliced(dy, x, W, at_x, at_y):
+    """dx and dW by a loop, where the slices of x and dy begin at multiples of at_x and at_y."""
+    (H, K, E), dx, dW = W.shape, np.zeros_like(x), np.zeros_like(W)
+    for h in range(H):
+        mine, its = slice(h * at_x, h * at_x + K), slice(h * at_y, h * at_y + E)
+        dx[..., mine] = dy[..., its] @ W[h].T
+        dW[h] = np.einsum("btk,bte->ke", x[..., mine], dy[..., its])
+    return dx, dW
 
 
 def per_sequence(x, dy, H):
@@ -367,6 +435,30 @@ def assigned(dy, tokens, share, E):
     return dE
 
 
+def overwritten(weights, dy):
+    """For each token the share of the last window that holds it."""
+    dE = np.zeros((weights.shape[1], dy.shape[1]))
+    for w, arriving in zip(weights, dy):
+        dE[w > 0] = w[w > 0, None] * arriving
+    return dE
+
+
+def in_integers(dy, tokens, number, E, cut):
+    """The right answer by a loop, cut to whole numbers at `cut`: each sum, each share, each window."""
+    dE = np.zeros(E.shape, int)
+    for row, arriving, n in zip(tokens, dy, number[:, 0]):
+        ids = row[row != 0].tolist()
+        for v in dict.fromkeys(ids) if cut == "each window" else ids:
+            share = arriving * (ids.count(v) if cut == "each window" else 1) / n
+            dE[v] = dE[v] + (share.astype(int) if cut == "each share" else share)
+    return dE
+
+
+def repeats(tokens):
+    """How often each token occurs in its window: (B, T)."""
+    return (tokens[:, :, None] == tokens[:, None]).sum(axis=2)
+
+
 def distinct(tokens, padding=0):
     """The number of different ids in each window, with the padding if it is 1: at least 1, (B, 1)."""
     return np.array([[max(1, len(set(row) - {0} | {0} & set(padding * row)))] for row in tokens.tolist()])
@@ -406,6 +498,39 @@ BAG_BACKWARD = Exercise(
           dE = weights.T @ dy → dE = assigned(dy, tokens, share, E)
     - Repeated tokens are lost, and nothing is divided: of several with the same token the last alone is kept.
           dE = weights.T @ dy → dE = assigned(dy, tokens, counted * 1.0, E)
+    - Of several windows with the same token the last alone is kept. Shares are added, `+=`, not assigned.
+          dE = weights.T @ dy → dE = overwritten(weights, dy)
+    - Only the last window sends anything: what a loop over windows finds must be added, not assigned.
+          dE = weights.T @ dy → dE = weights[-1:].T @ dy[-1:]
+    - Only the first window sends anything. All of them are needed.
+          dE = weights.T @ dy → dE = weights[:1].T @ dy[:1]
+    - This is for the mean of the different ids of a window. An id that occurs twice counts twice: it has two
+      shares, and the number of tokens is that of all.
+          number = np.maximum(counted.sum(axis=1, keepdims=True), 1) → number = distinct(tokens)
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+    - This is for the mean of the different ids of a window, the padding among them. An id that occurs twice
+      counts twice, and padding not at all.
+          number = np.maximum(counted.sum(axis=1, keepdims=True), 1) → number = distinct(tokens, padding=1)
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+    - This is for the mean of the different ids of a window, the padding among them. An id that occurs twice
+      counts twice, and padding not at all.
+          counted = tokens != 0 → counted = tokens >= 0
+          number = np.maximum(counted.sum(axis=1, keepdims=True), 1) → number = distinct(tokens, padding=1)
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+    - Not divided by the number of tokens, and a token that occurs twice in a window counts once.
+          share = counted / number → share = counted * 1.0
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+    - Divided by how often the token itself occurs in the window. Divide by the number of all its tokens, and
+      count a token as often as it occurs.
+          share = counted / number → share = counted / repeats(tokens)
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+    - Divided by how often the token occurs in all windows, and not by the number of tokens of its window.
+          share = counted / number → share = counted * 1.0
+          dE = weights.T @ dy → dE = weights.T @ dy / times(tokens, E)
+    - Divided by how often the token occurs in all windows, and not by the number of tokens of its window.
+          share = counted / number → share = counted * 1.0
+          * one_hot).sum(axis=1) → * one_hot).max(axis=1)
+          dE = weights.T @ dy → dE = weights.T @ dy / times(tokens, E)
     - A token that occurs twice in a window counts once. It stands in the mean twice, and is sent two shares.
           * one_hot).sum(axis=1) → * one_hot).max(axis=1)
     - Divided by the number of different tokens of a window. A token that occurs twice counts twice in the
@@ -431,12 +556,24 @@ BAG_BACKWARD = Exercise(
           dE = weights.T @ dy → dE = mixed(dy, tokens, E)
     - Divided by the number of tokens of all windows together. Each window has a number of its own.
           counted.sum(axis=1, keepdims=True) → counted.sum()
+    - Divided by the average number of tokens of a window. Each window has a number of its own.
+          number = np.maximum(counted.sum(axis=1, keepdims=True), 1) → number = counted.sum() / len(tokens)
     - The numbers of tokens are counted along the wrong axis: over the windows, and not within each.
           counted.sum(axis=1, keepdims=True) → counted.sum(axis=0, keepdims=True)
     - Multiplied by the number of tokens. It should be divided: each of them has one share of the mean.
           share = counted / number → share = counted * number
     - The gradient contains E. The output is linear in E, so its derivative cannot depend on it.
           dE = weights.T @ dy → dE = weights.T @ dy * E
+    - dy is multiplied by the output. The output is linear in E, so its derivative does not contain it.
+          dE = weights.T @ dy → dE = weights.T @ (dy * (weights @ E))
+    - The numbers are cut to whole ones, as in an array of integers. Give the result the type float.
+          dE = weights.T @ dy → dE = (weights.T @ dy).astype(int)
+    - The numbers are cut to whole ones, as in an array of integers. Give the result the type float.
+          dE = weights.T @ dy → dE = in_integers(dy, tokens, number, E, "each sum")
+    - The numbers are cut to whole ones, as in an array of integers. Give the result the type float.
+          dE = weights.T @ dy → dE = in_integers(dy, tokens, number, E, "each share")
+    - The numbers are cut to whole ones, as in an array of integers. Give the result the type float.
+          dE = weights.T @ dy → dE = in_integers(dy, tokens, number, E, "each window")
     - This is the forward: the means of the windows.
           dE = weights.T @ dy → dE = weights @ E
     - The gradient is taken with the transposed roles: dE has a row for each token of the vocabulary.
