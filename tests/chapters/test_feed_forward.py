@@ -292,18 +292,6 @@ def twice(g):
     return again * (1 - again)
 
 
-def exchanged(dy, x, W_a, W_b, w):
-    """g and 1 - g exchanged in all gradients, and so the sign of that of the gate."""
-    weights = dict(to_x=lambda g: (1 - g, g), to_W=lambda g: (1 - g, g))
-    return experts(lambda dy, u, v, g: (dy * (v - u)).sum(-1, keepdims=True), **weights)(dy, x, W_a, W_b, w)
-
-
-def twice(g):
-    """The slope of the logistic function, taken at its own value."""
-    again = 1 / (1 + np.exp(-g))
-    return again * (1 - again)
-
-
 UNLISTED = [
     (
         "swish_beta_slope",
