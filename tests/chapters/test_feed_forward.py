@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from judging import check_answers
-from sympy import Rational, S, diff, exp, solve, symbols, tanh
+from sympy import Rational, S, ceiling, diff, exp, solve, symbols, tanh
 
 from handgrad import manual
 from handgrad.chapters.feed_forward import exercises, faults, figures, window
@@ -264,15 +264,32 @@ def experts(
     slope=lambda g: g * (1 - g),
     second=lambda g: 1 - g,
     add=lambda shares: shares.sum((0, 1)),
+    to_x=None,
+    to_W=None,
 ):
+    """The experts' backward with something wrong; to_x, to_W: the two weights, if not the right ones."""
+
     def backward(dy, x, W_a, W_b, w):
         g = 1 / (1 + np.exp(-x @ w))[..., None]
         dr = of_gate(dy, x @ W_a, x @ W_b, g) * slope(g)
-        one, two = g * dy, second(g) * dy
-        dx = one @ W_a.T + two @ W_b.T + dr * w
-        return dx, (x.mT @ one).sum(0), (x.mT @ two).sum(0), add(dr * x)
+        one, two = to_x(g) if to_x else (g, second(g))
+        dx = (one * dy) @ W_a.T + (two * dy) @ W_b.T + dr * w
+        one, two = to_W(g) if to_W else (g, second(g))
+        return dx, (x.mT @ (one * dy)).sum(0), (x.mT @ (two * dy)).sum(0), add(dr * x)
 
     return backward
+
+
+def exchanged(dy, x, W_a, W_b, w):
+    """g and 1 - g exchanged in all gradients, and so the sign of that of the gate."""
+    weights = dict(to_x=lambda g: (1 - g, g), to_W=lambda g: (1 - g, g))
+    return experts(lambda dy, u, v, g: (dy * (v - u)).sum(-1, keepdims=True), **weights)(dy, x, W_a, W_b, w)
+
+
+def twice(g):
+    """The slope of the logistic function, taken at its own value."""
+    again = 1 / (1 + np.exp(-g))
+    return again * (1 - again)
 
 
 UNLISTED = [
@@ -304,7 +321,7 @@ UNLISTED = [
     ("prelu_backward", prelu(share=lambda dy, x, a: dy * np.minimum(x, 0) ** 2), "too often", "minimum"),
     ("prelu_backward", prelu(share=lambda dy, x, a: np.minimum(x, 0)), "A factor is missing", "`dy`"),
     ("prelu_backward", prelu(dx=lambda dy, x, a: dy * (x > 0)), "that of ReLU", ""),
-    ("squared_relu_backward", squared(a=lambda h: h**2), "One array", "`h` stands where `r`"),
+    ("squared_relu_backward", squared(a=lambda h: h**2), "One array", "`h` stands where `relu_h`"),
     ("squared_relu_backward", squared(lambda h: 3 * np.maximum(h, 0)), "A number", "3 stands where 2"),
     ("squared_relu_backward", squared(lambda h: np.maximum(h, 0) / 2), "divided", "`2` divides"),
     ("squared_relu_backward", squared(lambda h: 1.0 * (h > 0)), "ReLU alone", ""),
@@ -325,6 +342,36 @@ UNLISTED = [
     ("two_experts_backward", experts(lambda dy, u, v, g: (dy * (u - v)).sum()), "wrong axis", "`dg`"),
     ("two_experts_backward", experts(add=lambda shares: shares.sum(0)), "wrong axis", "`dw`"),
     ("two_experts_backward", experts(second=lambda g: g), "Both experts", ""),
+    (
+        "two_experts_backward",
+        experts(to_x=lambda g: (1, 1)),
+        "^In dx the experts pass on dy whole. .*right",
+        "^$",
+    ),
+    ("two_experts_backward", experts(to_W=lambda g: (1, 1)), "^dW_a and dW_b are formed with dy whole", "^$"),
+    ("two_experts_backward", experts(to_W=lambda g: (1, 1 - g)), "^dW_a is formed with dy whole", "^$"),
+    ("two_experts_backward", experts(to_W=lambda g: (g, 1)), "^dW_b is formed with dy whole", "^$"),
+    ("two_experts_backward", experts(to_W=lambda g: (g, g)), "^dW_b is formed with g dy", "^$"),
+    ("two_experts_backward", experts(to_W=lambda g: (1 - g, g)), "^In dW_a and dW_b the weights", "^$"),
+    ("two_experts_backward", experts(to_x=lambda g: (1 - g, g)), "^In dx the weights are exchanged", "^$"),
+    ("two_experts_backward", experts(to_x=lambda g: (g, g)), "^In dx the second expert", "^$"),
+    ("two_experts_backward", exchanged, "exchanged throughout", "^$"),
+    ("two_experts_backward", experts(slope=twice), "taken at g, at what left it", "^$"),
+    ("two_experts_backward", experts(slope=lambda g: 1 / (1 + np.exp(-g))), "times the logistic", "^$"),
+    ("equal_units", lambda D, F: (2 * D * F + F) // (3 * D + 2), "rounded down", "^$"),
+    ("equal_units", lambda D, F: ceiling((2 * D * F + F) / (3 * D + 2)), "rounded up", "^$"),
+    ("equal_units", lambda D, F: (2 * D + 1) * F / (3 * D) + 2, "^The 2 stands behind the division", "^$"),
+    (
+        "equal_units",
+        lambda D, F: (2 * D * F + 2 * F - D) / (3 * D + 2),
+        "plain layer is counted with F",
+        "^$",
+    ),
+    ("equal_units", lambda D, F: (2 * D * F + F + 2 * D) / (3 * D + 2), "changed sides", "^$"),
+    ("equal_units", lambda D, F: (2 * D * F + F - 2 * D) / (3 * D), "counted with D entries each", "^$"),
+    ("equal_units", lambda D, F: (2 * D * F + F - 2 * F) / (3 * D), "counted with F entries each", "^$"),
+    ("equal_units", lambda D, F: (2 * D * F - D) / (3 * D), "^All biases are counted with D", "^$"),
+    ("equal_units", lambda D, F: (2 * D * F + 2 * F) / (3 * D + 3), "for every bias", "^$"),
 ]
 
 

@@ -65,17 +65,18 @@ SWISH_BETA_SLOPE = Derivation(
 
 
 def equal_units(D, F):
-    plain = 2 * D * F + F
-    each = 3 * D + 2
-    return plain / each
+    plain_units = 2 * D * F + F
+    one_gated_unit = 3 * D + 2
+    return plain_units / one_gated_unit
 
 
 EQUAL_UNITS = Derivation(
     equal_units,
     domains={"D": "count", "F": "count"},
     stories="""
-    - This is 2F/3, the rule without biases. With all biases counted it is another number.
-          return plain / each → return 2 * F / 3
+    - This is 2F/3, the rule without biases, or with F and F' entries for every bias. The last bias of each
+      layer has D, and the two cancel.
+          return plain_units / one_gated_unit → return 2 * F / 3
     - A gated unit has two biases, one behind W_gate and one behind W_up; one of them is missing.
           3 * D + 2 → 3 * D + 1
     - The biases of the gated units are missing: one behind W_gate and one behind W_up for each unit.
@@ -89,13 +90,40 @@ EQUAL_UNITS = Derivation(
     - The bias of width D is counted with the wrong sign. Both layers have it, so it cancels.
           2 * D * F + F → 2 * D * F + F - D
     - The roles are exchanged: this is how many plain units have as many parameters as F gated ones.
-          return plain / each → return F * (3 * D + 2) / (2 * D + 1)
+          return plain_units / one_gated_unit → return F * (3 * D + 2) / (2 * D + 1)
     - This is the number of parameters of the plain layer. Asked is a number of units.
-          return plain / each → return 2 * D * F + F + D
+          return plain_units / one_gated_unit → return 2 * D * F + F + D
     - This is the number of parameters of a gated layer with F units. Asked is a number of units.
-          return plain / each → return 3 * D * F + 2 * F + D
+          return plain_units / one_gated_unit → return 3 * D * F + 2 * F + D
     - The plain units are given two biases each. A plain unit has one, behind the first matrix.
           2 * D * F + F → 2 * D * F + 2 * F
+    - It is rounded down to an integer. The two layers are to have exactly as many parameters, and the result
+      need not be an integer: divide by `/`.
+          return plain_units / one_gated_unit → return plain_units // one_gated_unit
+    - It is rounded up to an integer. The result need not be one.
+          return plain_units / one_gated_unit → return -(-plain_units // one_gated_unit)
+    - The 2 stands behind the division. Each gated unit has two biases beside its 3D weights, so 2 is a part
+      of the divisor.
+          return plain_units / one_gated_unit → return plain_units / (3 * D) + 2
+    - The 2 stands behind the division. Each gated unit has two biases beside its 3D weights, so 2 is a part
+      of the divisor, and is added there.
+          return plain_units / one_gated_unit → return plain_units / (3 * D) - 2
+    - Two biases are counted for the whole gated layer. They are two for each of its units.
+          return plain_units / one_gated_unit → return (plain_units - 2) / (3 * D)
+    - The biases behind W_gate and W_up are counted with F entries each. There are F' gated units, so they
+      have F'.
+          return plain_units / one_gated_unit → return (plain_units - 2 * F) / (3 * D)
+    - The biases behind W_gate and W_up are counted with D entries each. A bias has one entry for each unit
+      that its matrix leads to, here F'.
+          return plain_units / one_gated_unit → return (plain_units - 2 * D) / (3 * D)
+    - All biases are counted with D entries. A bias has one entry for each column of its matrix: F or F' on
+      the way up, D on the way down.
+          return plain_units / one_gated_unit → return (2 * D * F - D) / (3 * D)
+    - The bias behind the second matrix of the plain layer is counted with F entries. It has D, as the output,
+      and cancels with that of the gated layer.
+          return plain_units / one_gated_unit → return (2 * D * F + 2 * F - D) / (3 * D + 2)
+    - The D of the gated layer changed sides, but not its sign. Both layers have this bias, so it cancels.
+          return plain_units / one_gated_unit → return (plain_units + 2 * D) / one_gated_unit
     """,
     hints="""
     - Count each layer: for every matrix its entries, and a bias as long as its number of columns.
@@ -176,10 +204,10 @@ PRELU_BACKWARD = Exercise(
 
 def squared_relu_backward(dy, x, W_1, W_2):
     h = x @ W_1
-    r = np.maximum(h, 0)
-    a = r**2
+    relu_h = np.maximum(h, 0)
+    a = relu_h**2
     da = dy @ W_2.T
-    dh = da * 2 * r
+    dh = da * 2 * relu_h
     dx = dh @ W_1.T
     dW_1 = (x.mT @ dh).sum(axis=0)
     dW_2 = (a.mT @ dy).sum(axis=0)
@@ -192,16 +220,16 @@ SQUARED_RELU_BACKWARD = Exercise(
     inputs={"dy": normal("B T D"), "x": X, "W_1": normal("D F"), "W_2": normal("F D")},
     stories="""
     - The slope is that of ReLU alone. The square is missing: by the chain rule its slope is 2 max(h, 0).
-          da * 2 * r → da * (h > 0)
+          da * 2 * relu_h → da * (h > 0)
     - The 2 of the square is missing.
-          da * 2 * r → da * r
+          da * 2 * relu_h → da * relu_h
     - The slope is 2h everywhere. Units below 0 are switched off, and nothing passes them.
-          da * 2 * r → da * 2 * h
+          da * 2 * relu_h → da * 2 * h
     - The ReLU is applied to the gradient as well. What arrives at a unit that is on passes, also if it is
       negative.
           da = dy @ W_2.T → da = np.maximum(dy @ W_2.T, 0)
     - In dW_2 stands the slope 2 max(h, 0). What W_2 multiplies is the value, the square.
-          (a.mT @ dy) → ((2 * r).mT @ dy)
+          (a.mT @ dy) → ((2 * relu_h).mT @ dy)
     - The gradient dy is added to dx, as around a residual connection. This layer has none.
           dx = dh @ W_1.T → dx = dh @ W_1.T + dy
     - The gradients of the weights are those of the last sequence alone. All sequences use them: add.
@@ -211,17 +239,17 @@ SQUARED_RELU_BACKWARD = Exercise(
           (x.mT @ dh).sum(axis=0) → (x.mT @ dh)[0]
           (a.mT @ dy).sum(axis=0) → (a.mT @ dy)[0]
     - The slope is 2|h|. Units below 0 are switched off, and nothing passes them.
-          da * 2 * r → da * 2 * np.abs(h)
+          da * 2 * relu_h → da * 2 * np.abs(h)
     - The slope is taken where the unit is off: it is 2h above 0, and 0 below.
-          da * 2 * r → da * 2 * np.minimum(h, 0)
+          da * 2 * relu_h → da * 2 * np.minimum(h, 0)
     - The slope is taken at a, at what left the activation. It is 2 max(h, 0), from what entered.
-          da * 2 * r → da * 2 * a
+          da * 2 * relu_h → da * 2 * a
     - The value of the activation stands for its slope.
-          da * 2 * r → da * a
+          da * 2 * relu_h → da * a
     - The activation is not passed at all: dh is da times the slope of the activation.
-          da * 2 * r → da
+          da * 2 * relu_h → da
     - In dW_2 stands max(h, 0). What W_2 multiplies is its square.
-          (a.mT @ dy) → (r.mT @ dy)
+          (a.mT @ dy) → (relu_h.mT @ dy)
     - In dW_2 stands h, as it was before the activation. What W_2 multiplies is a.
           (a.mT @ dy) → (h.mT @ dy)
     - dW_1 is formed with da. The gradient must pass the activation first: dh.
@@ -240,7 +268,7 @@ SQUARED_RELU_BACKWARD = Exercise(
           (x.mT @ dh).sum(axis=0) → (x.mT @ dh)
           (a.mT @ dy).sum(axis=0) → (a.mT @ dy)
     - The slope is 2 wherever a unit is on. The slope of the square of h is 2h, and it grows with h.
-          da * 2 * r → da * 2 * (h > 0)
+          da * 2 * relu_h → da * 2 * (h > 0)
     """,
     hints="""
     - Only the bend is new. Down and up are those of the chapter, without biases.
@@ -254,7 +282,8 @@ SQUARED_RELU_BACKWARD = Exercise(
 
 
 def two_experts_backward(dy, x, W_a, W_b, w):
-    g = 1 / (1 + np.exp(-(x @ w)[..., None]))
+    r = (x @ w)[..., None]
+    g = 1 / (1 + np.exp(-r))
     y_a = x @ W_a
     y_b = x @ W_b
     dy_a = g * dy
@@ -284,7 +313,7 @@ TWO_EXPERTS_BACKWARD = Exercise(
     - The gate is held constant: its path is missing from dx, and w gets no gradient.
           + dr * w →
           dw = (dr * x).sum(axis=(0, 1)) → dw = 0 * w
-    - The slope of the logistic function is missing: from g to x · w the gradient is multiplied by g(1 - g).
+    - The slope of the logistic function is missing: from g to r the gradient is multiplied by g(1 - g).
           dr = dg * g * (1 - g) → dr = dg
     - The slope of the logistic function is g(1 - g); one of its factors is missing.
           dr = dg * g * (1 - g) → dr = dg * g
@@ -329,12 +358,50 @@ TWO_EXPERTS_BACKWARD = Exercise(
           .sum(axis=-1, keepdims=True) → .sum(axis=(1, 2), keepdims=True)
     - dw still has an axis for the sequences. All tokens of all sequences share w: sum over both axes.
           (dr * x).sum(axis=(0, 1)) → (dr * x).sum(axis=1)
+    - In dx the experts pass on dy whole. The gate weighted their answers on the way forward, and it weights
+      what comes back.
+          dx = dy_a @ W_a.T + dy_b @ W_b.T → dx = dy @ W_a.T + dy @ W_b.T
+    - In dx the experts pass on dy whole: the gate weights what comes back. And the path through the gate is
+      missing from dx.
+          dx = dy_a @ W_a.T + dy_b @ W_b.T + dr * w → dx = dy @ W_a.T + dy @ W_b.T
+    - dW_a and dW_b are formed with dy whole. Each expert receives its share: g dy the first, (1 - g) dy the
+      second.
+          (x.mT @ dy_a) → (x.mT @ dy)
+          (x.mT @ dy_b) → (x.mT @ dy)
+    - dW_a is formed with dy whole. The first expert receives its share, g dy.
+          (x.mT @ dy_a) → (x.mT @ dy)
+    - dW_b is formed with dy whole. The second expert receives its share, (1 - g) dy.
+          (x.mT @ dy_b) → (x.mT @ dy)
+    - dW_b is formed with g dy, the share of the first expert. That of the second is (1 - g) dy.
+          (x.mT @ dy_b) → (x.mT @ dy_a)
+    - dW_a is formed with (1 - g) dy, the share of the second expert. That of the first is g dy.
+          (x.mT @ dy_a) → (x.mT @ dy_b)
+    - In dx the second expert is weighted with g. Its weight is 1 - g.
+          dy_b @ W_b.T → dy_a @ W_b.T
+    - In dW_a and dW_b the weights are exchanged: g belongs to the first expert, 1 - g to the second.
+          dW_a = (x.mT @ dy_a) → dW_a = (x.mT @ (dy - dy_a))
+          dW_b = (x.mT @ dy_b) → dW_b = (x.mT @ (dy - dy_b))
+    - In dx the weights are exchanged: g belongs to the first expert, 1 - g to the second.
+          dy_a @ W_a.T + dy_b @ W_b.T → dy_b @ W_a.T + dy_a @ W_b.T
+    - g and 1 - g are exchanged throughout: g belongs to the first expert, 1 - g to the second, and a larger g
+      gives more of the first.
+          dy_a = g * dy → dy_a = (1 - g) * dy
+          dy_b = (1 - g) * dy → dy_b = g * dy
+          (y_a - y_b) → (y_b - y_a)
+    - The slope of the logistic function is taken at g, at what left it. It is taken at r, at what entered,
+      and there it is g(1 - g): σ is not applied a second time.
+          dr = dg * g * (1 - g) → dr = dg * np.exp(-g) / (1 + np.exp(-g)) ** 2
+    - dr is dg times the logistic function of g. Its slope belongs there, taken at r: g(1 - g).
+          dr = dg * g * (1 - g) → dr = dg / (1 + np.exp(-g))
+    - In dx the gradient of g is not passed through the logistic function: with dr = dg g(1 - g), as in dw.
+          + dr * w → + dg * w
+    - In dw the gradient of g is not passed through the logistic function: with dr = dg g(1 - g), as in dx.
+          (dr * x) → (dg * x)
     """,
     hints="""
-    - Give names to the two experts' outputs, u and v. Then y = g u + (1 - g) v: what are du, dv and dg, for
-      one token?
-    - g is one number for each token and multiplies all of u - v, so dg is a sum over the features. Before it
-      reaches x · w it passes the logistic function.
+    - Go step by step: y = g y_a + (1 - g) y_b. What are dy_a, dy_b and dg, for one token?
+    - g is one number for each token and multiplies all of y_a - y_b, so dg is a sum over the features. Before
+      it reaches r it passes the logistic function.
     - x is used three times, so dx has three terms. The weights collect over all tokens of all sequences.
     """,
 )
