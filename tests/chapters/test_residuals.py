@@ -315,6 +315,10 @@ def dropped(skip=1, factor=lambda keep, p: keep[:, None, None] / (1 - p), of_W=N
     return backward
 
 
+def dropped_without_axes(dy, x, W, keep, p):
+    return dy + keep / (1 - p) * (dy @ W.T), (x.mT @ dy).sum(axis=0)
+
+
 def scaled(da=lambda dy, f, a: (dy * f).sum((0, 1)), of_W=lambda dy, a: a * dy):
     def backward(dy, x, W, a):
         return dy + (a * dy) @ W.T, (x.mT @ of_W(dy, a)).sum(axis=0), da(dy, x @ W, a)
@@ -354,6 +358,7 @@ UNLISTED = [
         "1 - p",
     ),
     ("stochastic_depth_backward", dropped(skip=-1), "A sign is wrong. dW is right", "`dy`"),
+    ("stochastic_depth_backward", dropped_without_axes, "two axes more.*in dW keep", ""),
     ("layer_scale_backward", scaled(da=lambda dy, f, a: dy * f), "sum or mean is missing", "`da`"),
     ("layer_scale_backward", scaled(da=lambda dy, f, a: dy.sum((0, 1))), "A factor is missing", "`f`"),
     ("layer_scale_backward", scaled(da=lambda dy, f, a: (dy * f).sum(-1)), "wrong axis", "`da`"),

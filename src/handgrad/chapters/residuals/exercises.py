@@ -117,6 +117,10 @@ STOCHASTIC_DEPTH = Exercise(
           x, dh) → x, dy / (1 - p))
     - keep and 1/(1 - p) are not used in dW: W stands in the branch, behind both.
           x, dh) → x, dy)
+    - keep has one number for each sequence; beside (B, T, D) it needs two axes more, keep[:, None, None]. And in
+      dW keep and 1/(1 - p) are not used: W stands in the branch, behind both.
+          keep[:, None, None] → keep
+          x, dh) → x, dy)
     - keep is not used: where the branch was dropped, nothing returns through it.
           scale = keep[:, None, None] / (1 - p) → scale = 1 / (1 - p)
     - keep is turned round: the branch stays where keep is 1.
