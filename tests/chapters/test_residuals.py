@@ -326,6 +326,15 @@ def scaled(da=lambda dy, f, a: (dy * f).sum((0, 1)), of_W=lambda dy, a: a * dy):
     return backward
 
 
+def scaled_late(times=lambda x, W: x @ W, rows=False):
+    def backward(dy, x, W, a):
+        dx = dy + (a * dy) @ W.T
+        dW = a[:, None] * (x.mT @ dy).sum(axis=0) if rows else (x.mT @ (a * dy)).sum(axis=0)
+        return dx, dW, ((dy if rows else dx) * times(x, W)).sum((0, 1))
+
+    return backward
+
+
 def gated(dg=lambda dy, f, x: dy * (f - x), slope=lambda g: g * (1 - g), path=1):
     def backward(dy, x, f, W):
         g = 1 / (1 + np.exp(-(x @ W)))
@@ -363,6 +372,9 @@ UNLISTED = [
     ("layer_scale_backward", scaled(da=lambda dy, f, a: dy.sum((0, 1))), "A factor is missing", "`f`"),
     ("layer_scale_backward", scaled(da=lambda dy, f, a: (dy * f).sum(-1)), "wrong axis", "`da`"),
     ("layer_scale_backward", scaled(of_W=lambda dy, a: dy / a), "divided", "`a`"),
+    ("layer_scale_backward", scaled_late(), "da is taken with dx. .* dx and dW are right", ""),
+    ("layer_scale_backward", scaled_late(lambda x, W: x), "da is taken with dx and x", ""),
+    ("layer_scale_backward", scaled_late(rows=True), "In your dW it multiplies those that go in", ""),
     ("highway_backward", gated(dg=lambda dy, f, x: dy), "A factor is missing", "`f - x`"),
     ("highway_backward", gated(dg=lambda dy, f, x: dy * (f - 1)), "the skip has lost its x", ""),
     ("highway_backward", gated(dg=lambda dy, f, x: dy * f - dy), "the skip has lost its x", ""),

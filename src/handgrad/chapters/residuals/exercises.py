@@ -187,6 +187,10 @@ LAYER_SCALE = Exercise(
           da = (dy * f) → da = (dy * x)
     - da is taken with the whole output: a multiplies the branch x W and nothing else.
           da = (dy * f) → da = (dy * (x + a * f))
+    - da is taken with dx. What arrives at a is what arrives at the output: dy.
+          da = (dy * f) → da = ((dy + (a * dy) @ W.T) * f)
+    - da is taken with dx and x. What arrives at a is dy, and a multiplies the branch x W.
+          da = (dy * f) → da = ((dy + (a * dy) @ W.T) * x)
     - a occurs in da: the output is linear in a, so its gradient cannot depend on a.
           da = (dy * f) → da = (a * dy * f)
     - da is one number. There is a scale for each feature, so the sum runs over tokens and sequences only.
@@ -215,7 +219,7 @@ LAYER_SCALE = Exercise(
           dx = dy + dh @ W.T → dx = dy + dh
     - W is missing from da: a multiplies the branch x W, and W is transposed in dx only.
           da = (dy * f) → da = (dy * (x @ W.T))
-    - a multiplies the features that come out of W. In dW it multiplies those that go in.
+    - a multiplies the features that come out of W. In your dW it multiplies those that go in.
           x, dh) → a * x, dy)
     - This is the output of the forward, not its gradient.
           dx = dy + dh @ W.T → dx = x + a * f
