@@ -344,6 +344,14 @@ def gated(dg=lambda dy, f, x: dy * (f - x), slope=lambda g: g * (1 - g), path=1)
     return backward
 
 
+def sigmoid(s):
+    return 1 / (1 + np.exp(-s))
+
+
+def logit(g):
+    return np.log(g / (1 - g))
+
+
 def undone(plus_z=-1, plus_x=-1, slope=lambda t: 1 - t**2, sign=1, transpose_C=True):
     def backward(du, dv, u, v, A, C):
         b = np.tanh(u @ C)
@@ -381,6 +389,8 @@ UNLISTED = [
     ("highway_backward", gated(dg=lambda dy, f, x: dy * (1 - x)), "the branch has lost its f", ""),
     ("highway_backward", gated(dg=lambda dy, f, x: -dy * x), "the branch is forgotten", ""),
     ("highway_backward", gated(slope=lambda g: g * (1 + g)), "A sign is wrong", "`ds`"),
+    ("highway_backward", gated(slope=lambda g: sigmoid(g) * sigmoid(-g)), "sigmoid was applied twice", ""),
+    ("highway_backward", gated(slope=lambda g: logit(g) * (1 - logit(g))), "in the place of g", ""),
     ("highway_backward", gated(path=-1), "A sign is wrong", "`ds @ W.T`"),
     ("reversible_backward", undone(plus_x=1), "A sign is wrong. z, dx and dz are right", "In `x`"),
     ("reversible_backward", undone(plus_z=1), "A sign is wrong", "In `z`"),

@@ -280,6 +280,10 @@ HIGHWAY = Exercise(
           ds = g * (1 - g) * dg → ds = g * dg
     - The derivative of the sigmoid is g (1 - g), not 1 - g alone.
           ds = g * (1 - g) * dg → ds = (1 - g) * dg
+    - The sigmoid was applied twice: σ' is taken at the gate g = σ(x W), and not at x W, where it is g (1 - g).
+          ds = g * (1 - g) * dg → ds = 1 / (1 + np.exp(-g)) * (1 - 1 / (1 + np.exp(-g))) * dg
+    - The derivative of the sigmoid is g (1 - g) with the gate g = σ(x W). Here x W stands in the place of g.
+          ds = g * (1 - g) * dg → ds = (x @ W) * (1 - x @ W) * dg
     - This is the derivative of tanh. That of the sigmoid is g (1 - g).
           ds = g * (1 - g) * dg → ds = (1 - g**2) * dg
     - W is not transposed in dx: with rows, the gradient of x W by x is ds Wᵀ.
