@@ -363,6 +363,29 @@ def undone(plus_z=-1, plus_x=-1, slope=lambda t: 1 - t**2, sign=1, transpose_C=T
     return backward
 
 
+def undone_forwards(b_from="u"):
+    def backward(du, dv, u, v, A, C):
+        x = u - np.tanh(v @ A)
+        z = v - np.tanh(x @ C)
+        b, a = np.tanh((u if b_from == "u" else x) @ C), np.tanh(z @ A)
+        dx = du + ((1 - b**2) * dv) @ C.T
+        return x, z, dx, dv + ((1 - a**2) * dx) @ A.T
+
+    return backward
+
+
+def undone_with(z_from="u", x_from="z", plain=False):
+    def backward(du, dv, u, v, A, C):
+        b = np.tanh(u @ C)
+        z = v - (b if z_from == "u" else np.tanh(v @ C))
+        a = np.tanh(z @ A)
+        x = u - (a if x_from == "z" else np.tanh(u @ A))
+        dx = du + ((1 - (u if plain else b) ** 2) * dv) @ C.T
+        return x, z, dx, dv + ((1 - (z if plain else a) ** 2) * dx) @ A.T
+
+    return backward
+
+
 UNLISTED = [
     ("skip_share", lambda a, u, n: a / sqrt(a**2 + u**2) ** n, "wrong place", "`a`"),
     ("skip_share", lambda a, u, n: Integer(2) ** (-n / 2), "not depend on `a` and `u`", ""),
@@ -394,6 +417,11 @@ UNLISTED = [
     ("highway_backward", gated(path=-1), "A sign is wrong", "`ds @ W.T`"),
     ("reversible_backward", undone(plus_x=1), "A sign is wrong. z, dx and dz are right", "In `x`"),
     ("reversible_backward", undone(plus_z=1), "A sign is wrong", "In `z`"),
+    ("reversible_backward", undone_forwards(), "^x is recovered with v, and z with this x", ""),
+    ("reversible_backward", undone_forwards("x"), "^x is recovered with v, and z with this x", ""),
+    ("reversible_backward", undone_with(x_from="u"), "^x is recovered with u.*z, dx and dz are right", ""),
+    ("reversible_backward", undone_with(z_from="v"), "^z is recovered with v", ""),
+    ("reversible_backward", undone_with(plain=True), "the stream that goes in.*x and z are right", ""),
     ("reversible_backward", undone(transpose_C=False), "transposed", "`C`"),
 ]
 

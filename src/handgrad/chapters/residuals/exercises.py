@@ -355,6 +355,18 @@ REVERSIBLE = Exercise(
           x = u - a → x = u + a
     - z is recovered from x instead of u: the second step has seen u, which is x with something added.
           b = np.tanh(u @ C) → b = np.tanh((u - np.tanh(v @ A)) @ C)
+    - x is recovered with v, and z with this x, in the order of the forward. The last step is undone first: z
+      needs u, which is known, and x needs z.
+          z = v - b → z = v - np.tanh((u - np.tanh(v @ A)) @ C)
+          x = u - a → x = u - np.tanh(v @ A)
+    - x is recovered with v, and z with this x, in the order of the forward. The last step is undone first: z
+      needs u, which is known, and x needs z.
+          b = np.tanh(u @ C) → b = np.tanh((u - np.tanh(v @ A)) @ C)
+          x = u - a → x = u - np.tanh(v @ A)
+    - z is recovered with v: the second step has seen u.
+          z = v - b → z = v - np.tanh(v @ C)
+    - x is recovered with u: the first step has seen z.
+          x = u - a → x = u - np.tanh(u @ A)
     - x is recovered with v, and so is the gradient of the first step, which has seen z.
           a = np.tanh(z @ A) → a = np.tanh(v @ A)
     - x is recovered with v: the first step has seen z.
@@ -404,6 +416,9 @@ REVERSIBLE = Exercise(
     - The two matrices have changed places in the gradients.
           dv) @ C.T → dv) @ A.T
           dx) @ A.T → dx) @ C.T
+    - tanh' of s is 1 - tanh²(s). Here the stream that goes in, u or z, stands in the place of tanh(s).
+          1 - b**2 → 1 - u**2
+          1 - a**2 → 1 - z**2
     - The inputs of the branches stand in 1 - tanh² instead of their outputs.
           1 - b**2 → 1 - (u @ C) ** 2
           1 - a**2 → 1 - (z @ A) ** 2
