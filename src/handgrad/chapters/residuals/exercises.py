@@ -117,8 +117,8 @@ STOCHASTIC_DEPTH = Exercise(
           x, dh) → x, dy / (1 - p))
     - keep and 1/(1 - p) are not used in dW: W stands in the branch, behind both.
           x, dh) → x, dy)
-    - keep has one number for each sequence; beside (B, T, D) it needs two axes more, keep[:, None, None]. And in
-      dW keep and 1/(1 - p) are not used: W stands in the branch, behind both.
+    - keep has one number for each sequence; beside (B, T, D) it needs two axes more, keep[:, None, None].
+      And in dW keep and 1/(1 - p) are not used: W stands in the branch, behind both.
           keep[:, None, None] → keep
           x, dh) → x, dy)
     - keep is not used: where the branch was dropped, nothing returns through it.
@@ -280,7 +280,7 @@ HIGHWAY = Exercise(
           ds = g * (1 - g) * dg → ds = g * dg
     - The derivative of the sigmoid is g (1 - g), not 1 - g alone.
           ds = g * (1 - g) * dg → ds = (1 - g) * dg
-    - The sigmoid was applied twice: σ' is taken at the gate g = σ(x W), and not at x W, where it is g (1 - g).
+    - The sigmoid was applied twice: σ' is taken at the gate g = σ(x W), not at x W, where it is g (1 - g).
           ds = g * (1 - g) * dg → ds = 1 / (1 + np.exp(-g)) * (1 - 1 / (1 + np.exp(-g))) * dg
     - The derivative of the sigmoid is g (1 - g) with the gate g = σ(x W). Here x W stands in the place of g.
           ds = g * (1 - g) * dg → ds = (x @ W) * (1 - x @ W) * dg
