@@ -363,11 +363,12 @@ def undone(plus_z=-1, plus_x=-1, slope=lambda t: 1 - t**2, sign=1, transpose_C=T
     return backward
 
 
-def undone_forwards(b_from="u"):
+def undone_forwards(b_from="u", right_a=False):
     def backward(du, dv, u, v, A, C):
         x = u - np.tanh(v @ A)
         z = v - np.tanh(x @ C)
-        b, a = np.tanh((u if b_from == "u" else x) @ C), np.tanh(z @ A)
+        b = np.tanh((u if b_from == "u" else x) @ C)
+        a = np.tanh((v - b if right_a else z) @ A)
         dx = du + ((1 - b**2) * dv) @ C.T
         return x, z, dx, dv + ((1 - a**2) * dx) @ A.T
 
@@ -418,6 +419,7 @@ UNLISTED = [
     ("reversible_backward", undone(plus_x=1), "A sign is wrong. z, dx and dz are right", "In `x`"),
     ("reversible_backward", undone(plus_z=1), "A sign is wrong", "In `z`"),
     ("reversible_backward", undone_forwards(), "^x is recovered with v, and z with this x", ""),
+    ("reversible_backward", undone_forwards(right_a=True), "with this x.* dx and dz are right", ""),
     ("reversible_backward", undone_forwards("x"), "^x is recovered with v, and z with this x", ""),
     ("reversible_backward", undone_with(x_from="u"), "^x is recovered with u.*z, dx and dz are right", ""),
     ("reversible_backward", undone_with(z_from="v"), "^z is recovered with v", ""),

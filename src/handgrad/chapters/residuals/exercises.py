@@ -361,6 +361,11 @@ REVERSIBLE = Exercise(
           x = u - a → x = u - np.tanh(v @ A)
     - x is recovered with v, and z with this x, in the order of the forward. The last step is undone first: z
       needs u, which is known, and x needs z.
+          z = v - b → z = v - np.tanh((u - np.tanh(v @ A)) @ C)
+          a = np.tanh(z @ A) → a = np.tanh((v - b) @ A)
+          x = u - a → x = u - np.tanh(v @ A)
+    - x is recovered with v, and z with this x, in the order of the forward. The last step is undone first: z
+      needs u, which is known, and x needs z.
           b = np.tanh(u @ C) → b = np.tanh((u - np.tanh(v @ A)) @ C)
           x = u - a → x = u - np.tanh(v @ A)
     - z is recovered with v: the second step has seen u.
