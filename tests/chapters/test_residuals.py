@@ -315,9 +315,22 @@ def dropped(skip=1, factor=lambda keep, p: keep[:, None, None] / (1 - p), of_W=N
     return backward
 
 
+def dropped_without_axes(dy, x, W, keep, p):
+    return dy + keep / (1 - p) * (dy @ W.T), (x.mT @ dy).sum(axis=0)
+
+
 def scaled(da=lambda dy, f, a: (dy * f).sum((0, 1)), of_W=lambda dy, a: a * dy):
     def backward(dy, x, W, a):
         return dy + (a * dy) @ W.T, (x.mT @ of_W(dy, a)).sum(axis=0), da(dy, x @ W, a)
+
+    return backward
+
+
+def scaled_late(times=lambda x, W: x @ W, rows=False):
+    def backward(dy, x, W, a):
+        dx = dy + (a * dy) @ W.T
+        dW = a[:, None] * (x.mT @ dy).sum(axis=0) if rows else (x.mT @ (a * dy)).sum(axis=0)
+        return dx, dW, ((dy if rows else dx) * times(x, W)).sum((0, 1))
 
     return backward
 
@@ -331,6 +344,14 @@ def gated(dg=lambda dy, f, x: dy * (f - x), slope=lambda g: g * (1 - g), path=1)
     return backward
 
 
+def sigmoid(s):
+    return 1 / (1 + np.exp(-s))
+
+
+def logit(g):
+    return np.log(g / (1 - g))
+
+
 def undone(plus_z=-1, plus_x=-1, slope=lambda t: 1 - t**2, sign=1, transpose_C=True):
     def backward(du, dv, u, v, A, C):
         b = np.tanh(u @ C)
@@ -338,6 +359,30 @@ def undone(plus_z=-1, plus_x=-1, slope=lambda t: 1 - t**2, sign=1, transpose_C=T
         a = np.tanh(z @ A)
         dx = du + sign * (slope(b) * dv) @ (C.T if transpose_C else C)
         return u + plus_x * a, z, dx, dv + sign * (slope(a) * dx) @ A.T
+
+    return backward
+
+
+def undone_forwards(b_from="u", right_a=False):
+    def backward(du, dv, u, v, A, C):
+        x = u - np.tanh(v @ A)
+        z = v - np.tanh(x @ C)
+        b = np.tanh((u if b_from == "u" else x) @ C)
+        a = np.tanh((v - b if right_a else z) @ A)
+        dx = du + ((1 - b**2) * dv) @ C.T
+        return x, z, dx, dv + ((1 - a**2) * dx) @ A.T
+
+    return backward
+
+
+def undone_with(z_from="u", x_from="z", plain=False):
+    def backward(du, dv, u, v, A, C):
+        b = np.tanh(u @ C)
+        z = v - (b if z_from == "u" else np.tanh(v @ C))
+        a = np.tanh(z @ A)
+        x = u - (a if x_from == "z" else np.tanh(u @ A))
+        dx = du + ((1 - (u if plain else b) ** 2) * dv) @ C.T
+        return x, z, dx, dv + ((1 - (z if plain else a) ** 2) * dx) @ A.T
 
     return backward
 
@@ -354,19 +399,31 @@ UNLISTED = [
         "1 - p",
     ),
     ("stochastic_depth_backward", dropped(skip=-1), "A sign is wrong. dW is right", "`dy`"),
+    ("stochastic_depth_backward", dropped_without_axes, "two axes more.*in dW keep", ""),
     ("layer_scale_backward", scaled(da=lambda dy, f, a: dy * f), "sum or mean is missing", "`da`"),
     ("layer_scale_backward", scaled(da=lambda dy, f, a: dy.sum((0, 1))), "A factor is missing", "`f`"),
     ("layer_scale_backward", scaled(da=lambda dy, f, a: (dy * f).sum(-1)), "wrong axis", "`da`"),
     ("layer_scale_backward", scaled(of_W=lambda dy, a: dy / a), "divided", "`a`"),
+    ("layer_scale_backward", scaled_late(), "da is taken with dx. .* dx and dW are right", ""),
+    ("layer_scale_backward", scaled_late(lambda x, W: x), "da is taken with dx and x", ""),
+    ("layer_scale_backward", scaled_late(rows=True), "In your dW it multiplies those that go in", ""),
     ("highway_backward", gated(dg=lambda dy, f, x: dy), "A factor is missing", "`f - x`"),
     ("highway_backward", gated(dg=lambda dy, f, x: dy * (f - 1)), "the skip has lost its x", ""),
     ("highway_backward", gated(dg=lambda dy, f, x: dy * f - dy), "the skip has lost its x", ""),
     ("highway_backward", gated(dg=lambda dy, f, x: dy * (1 - x)), "the branch has lost its f", ""),
     ("highway_backward", gated(dg=lambda dy, f, x: -dy * x), "the branch is forgotten", ""),
     ("highway_backward", gated(slope=lambda g: g * (1 + g)), "A sign is wrong", "`ds`"),
+    ("highway_backward", gated(slope=lambda g: sigmoid(g) * sigmoid(-g)), "sigmoid was applied twice", ""),
+    ("highway_backward", gated(slope=lambda g: logit(g) * (1 - logit(g))), "in the place of g", ""),
     ("highway_backward", gated(path=-1), "A sign is wrong", "`ds @ W.T`"),
     ("reversible_backward", undone(plus_x=1), "A sign is wrong. z, dx and dz are right", "In `x`"),
     ("reversible_backward", undone(plus_z=1), "A sign is wrong", "In `z`"),
+    ("reversible_backward", undone_forwards(), "^x is recovered with v, and z with this x", ""),
+    ("reversible_backward", undone_forwards(right_a=True), "with this x.* dx and dz are right", ""),
+    ("reversible_backward", undone_forwards("x"), "^x is recovered with v, and z with this x", ""),
+    ("reversible_backward", undone_with(x_from="u"), "^x is recovered with u.*z, dx and dz are right", ""),
+    ("reversible_backward", undone_with(z_from="v"), "^z is recovered with v", ""),
+    ("reversible_backward", undone_with(plain=True), "the stream that goes in.*x and z are right", ""),
     ("reversible_backward", undone(transpose_C=False), "transposed", "`C`"),
 ]
 

@@ -117,6 +117,10 @@ STOCHASTIC_DEPTH = Exercise(
           x, dh) → x, dy / (1 - p))
     - keep and 1/(1 - p) are not used in dW: W stands in the branch, behind both.
           x, dh) → x, dy)
+    - keep has one number for each sequence; beside (B, T, D) it needs two axes more, keep[:, None, None].
+      And in dW keep and 1/(1 - p) are not used: W stands in the branch, behind both.
+          keep[:, None, None] → keep
+          x, dh) → x, dy)
     - keep is not used: where the branch was dropped, nothing returns through it.
           scale = keep[:, None, None] / (1 - p) → scale = 1 / (1 - p)
     - keep is turned round: the branch stays where keep is 1.
@@ -183,6 +187,10 @@ LAYER_SCALE = Exercise(
           da = (dy * f) → da = (dy * x)
     - da is taken with the whole output: a multiplies the branch x W and nothing else.
           da = (dy * f) → da = (dy * (x + a * f))
+    - da is taken with dx. What arrives at a is what arrives at the output: dy.
+          da = (dy * f) → da = ((dy + (a * dy) @ W.T) * f)
+    - da is taken with dx and x. What arrives at a is dy, and a multiplies the branch x W.
+          da = (dy * f) → da = ((dy + (a * dy) @ W.T) * x)
     - a occurs in da: the output is linear in a, so its gradient cannot depend on a.
           da = (dy * f) → da = (a * dy * f)
     - da is one number. There is a scale for each feature, so the sum runs over tokens and sequences only.
@@ -211,7 +219,7 @@ LAYER_SCALE = Exercise(
           dx = dy + dh @ W.T → dx = dy + dh
     - W is missing from da: a multiplies the branch x W, and W is transposed in dx only.
           da = (dy * f) → da = (dy * (x @ W.T))
-    - a multiplies the features that come out of W. In dW it multiplies those that go in.
+    - a multiplies the features that come out of W. In your dW it multiplies those that go in.
           x, dh) → a * x, dy)
     - This is the output of the forward, not its gradient.
           dx = dy + dh @ W.T → dx = x + a * f
@@ -272,6 +280,10 @@ HIGHWAY = Exercise(
           ds = g * (1 - g) * dg → ds = g * dg
     - The derivative of the sigmoid is g (1 - g), not 1 - g alone.
           ds = g * (1 - g) * dg → ds = (1 - g) * dg
+    - The sigmoid was applied twice: σ' is taken at the gate g = σ(x W), not at x W, where it is g (1 - g).
+          ds = g * (1 - g) * dg → ds = 1 / (1 + np.exp(-g)) * (1 - 1 / (1 + np.exp(-g))) * dg
+    - The derivative of the sigmoid is g (1 - g) with the gate g = σ(x W). Here x W stands in the place of g.
+          ds = g * (1 - g) * dg → ds = (x @ W) * (1 - x @ W) * dg
     - This is the derivative of tanh. That of the sigmoid is g (1 - g).
           ds = g * (1 - g) * dg → ds = (1 - g**2) * dg
     - W is not transposed in dx: with rows, the gradient of x W by x is ds Wᵀ.
@@ -343,6 +355,23 @@ REVERSIBLE = Exercise(
           x = u - a → x = u + a
     - z is recovered from x instead of u: the second step has seen u, which is x with something added.
           b = np.tanh(u @ C) → b = np.tanh((u - np.tanh(v @ A)) @ C)
+    - x is recovered with v, and z with this x, in the order of the forward. The last step is undone first: z
+      needs u, which is known, and x needs z.
+          z = v - b → z = v - np.tanh((u - np.tanh(v @ A)) @ C)
+          x = u - a → x = u - np.tanh(v @ A)
+    - x is recovered with v, and z with this x, in the order of the forward. The last step is undone first: z
+      needs u, which is known, and x needs z.
+          z = v - b → z = v - np.tanh((u - np.tanh(v @ A)) @ C)
+          a = np.tanh(z @ A) → a = np.tanh((v - b) @ A)
+          x = u - a → x = u - np.tanh(v @ A)
+    - x is recovered with v, and z with this x, in the order of the forward. The last step is undone first: z
+      needs u, which is known, and x needs z.
+          b = np.tanh(u @ C) → b = np.tanh((u - np.tanh(v @ A)) @ C)
+          x = u - a → x = u - np.tanh(v @ A)
+    - z is recovered with v: the second step has seen u.
+          z = v - b → z = v - np.tanh(v @ C)
+    - x is recovered with u: the first step has seen z.
+          x = u - a → x = u - np.tanh(u @ A)
     - x is recovered with v, and so is the gradient of the first step, which has seen z.
           a = np.tanh(z @ A) → a = np.tanh(v @ A)
     - x is recovered with v: the first step has seen z.
@@ -392,6 +421,9 @@ REVERSIBLE = Exercise(
     - The two matrices have changed places in the gradients.
           dv) @ C.T → dv) @ A.T
           dx) @ A.T → dx) @ C.T
+    - tanh' of s is 1 - tanh²(s). Here the stream that goes in, u or z, stands in the place of tanh(s).
+          1 - b**2 → 1 - u**2
+          1 - a**2 → 1 - z**2
     - The inputs of the branches stand in 1 - tanh² instead of their outputs.
           1 - b**2 → 1 - (u @ C) ** 2
           1 - a**2 → 1 - (z @ A) ** 2
