@@ -135,6 +135,41 @@ GRID_GRADIENTS = Exercise(
     - Half of the right gradient: dy is not shared out between the two tables. In y = x + r + c each term has
       the factor 1, and each receives all of dy.
           dy.sum( → (dy / 2).sum(
+    - What drows has received is taken away from dcolumns.
+      Each entry of each table receives all that arrives where it stands.
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.sum(axis=(0, 1, 2))
+    - What dcolumns has received is taken away from drows.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - dy.sum(axis=(0, 1, 2))
+    - What arrives at the other table is taken away from both.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - dy.sum(axis=(0, 1, 2))
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.sum(axis=(0, 1, 2))
+    - A mean over the columns, the share of drows, is taken away from dcolumns.
+      Each entry of each table receives all that arrives where it stands.
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.mean(axis=2).sum(axis=(0, 1))
+    - A mean over the rows, the share of dcolumns, is taken away from drows.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - dy.mean(axis=1).sum(axis=(0, 1))
+    - The mean share of the other table is taken away from both.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - dy.mean(axis=1).sum(axis=(0, 1))
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.mean(axis=2).sum(axis=(0, 1))
+    - drows is taken away from dy before the sum for dcolumns.
+      Each entry of each table receives all that arrives where it stands.
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - len(dy) * dy.sum(axis=(0, 1, 2))
+    - dcolumns is taken away from dy before the sum for drows.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - len(dy) * dy.sum(axis=(0, 1, 2))
+    - The mean of all gradients is taken away from dcolumns.
+      Each entry of each table receives all that arrives where it stands.
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.mean(axis=(1, 2)).sum(axis=0)
+    - The first row is taken away from dcolumns, or left out.
+      Each entry of each table receives all that arrives where it stands.
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.sum(axis=0)[0]
+    - The first column is taken away from drows, or left out.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - dy.sum(axis=0)[:, 0]
     - The features are summed too. Each feature of a table row is a number of its own.
           drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2, 3))
           dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1, 3))
