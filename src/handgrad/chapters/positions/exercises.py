@@ -26,6 +26,26 @@ def as_neighbours(first, second):
     return np.stack([first, second], axis=-1).reshape(*first.shape[:-1], -1)
 
 
+def half_order(J):
+    """The columns in the order 0, J, 1, J + 1, …: the members of each pair (i, i + J) side by side."""
+    return np.arange(2 * J).reshape(2, J).T.ravel()
+
+
+def put_on(first, second):
+    """Turned pairs (i, i + J), whose columns are permuted once more and not put back."""
+    return as_neighbours(first, second)[..., half_order(first.shape[-1])]
+
+
+def inversely_permuted(dy, angles):
+    """Turned back after np.argsort(order), where order should stand, and put back by its inverse."""
+    order = np.argsort(half_order(angles.shape[-1]))
+    part = dy[..., order]
+    dx, cos, sin = np.empty_like(part), np.cos(angles), np.sin(angles)
+    first, second = part[..., 0::2], part[..., 1::2]
+    dx[..., order] = as_neighbours(first * cos + second * sin, second * cos - first * sin)
+    return dx
+
+
 def with_wide_angles(dy, angles):
     """Pairs (i, i + K/2), but with the angles repeated as for neighbours."""
     wide = np.repeat(angles, 2, axis=-1)
@@ -239,6 +259,12 @@ HALF_SPLIT_DX = Exercise(
     - The pairs are taken in halves and put back as neighbours. Put them back where they were: all first
       members, then all second ones.
           turned = np.concatenate([dx_0, dx_1], axis=-1) → turned = as_neighbours(dx_0, dx_1)
+    - Put back in the wrong order: y[..., order] once more permutes further. Put back by the inverse:
+      result[..., order] = y, or by np.argsort(order).
+          turned = np.concatenate([dx_0, dx_1], axis=-1) → turned = put_on(dx_0, dx_1)
+    - The columns are permuted by the inverse order before the turn, so other columns are paired: column i
+      goes with column i + J.
+          turned = np.concatenate([dx_0, dx_1], axis=-1) → turned = inversely_permuted(dy, angles)
     - The pairs are taken as neighbours and put back in halves. In this layer column i goes with column
       i + J on the way in as well.
           dy[..., :half], dy[..., half : 2 * half] → dy[..., : 2 * half : 2], dy[..., 1 : 2 * half : 2]
