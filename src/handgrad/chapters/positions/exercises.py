@@ -366,6 +366,19 @@ SLOPE_GRADIENTS = Exercise(
     outputs="dq dk dslope",
     inputs={"ds": normal("B H T S"), "q": normal("B H T K"), "k": normal("B H S K")},
     stories="""
+    - It fails where S is not T: the table of distances has the shape (T, T). It has a row for each of the T
+      queries, and a column for each of the S keys.
+          r = np.arange(T)[:, np.newaxis], np.arange(S) → r = np.arange(T)[:, np.newaxis], np.arange(T)
+    - It fails where S is not T: the table of distances has the shape (S, S). It has a row for each of the T
+      queries, and a column for each of the S keys.
+          r = np.arange(T)[:, np.newaxis], np.arange(S) → r = np.arange(S)[:, np.newaxis], np.arange(S)
+    - It fails where S is not T: the table of distances has the shape (S, T). It has a row for each of the T
+      queries, and a column for each of the S keys.
+          r = np.arange(T)[:, np.newaxis], np.arange(S) → r = np.arange(S)[:, np.newaxis], np.arange(T)
+    - The loop over the keys runs to T. There are T queries and S keys.
+          (distance * ds).sum → (distance * ds)[..., np.arange(T)].sum
+    - The loop over the queries runs to S. There are T queries and S keys.
+          (distance * ds).sum → (distance * ds)[:, :, np.arange(S)].sum
     - dslope has the wrong sign. The penalty is subtracted: a larger slope lowers every score but those at
       distance 0.
           dslope = -( → dslope = (
