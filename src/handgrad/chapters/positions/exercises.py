@@ -518,6 +518,41 @@ DISTANCE_TABLE = Exercise(
     - Clipped at the wrong place: first cut off at -R and R, then shift by R. Here all keys before the query
       use entry 0, and distance 0 with them.
           chosen = held == places → chosen = np.clip(distance, 0, 2 * reach) == places + reach
+    - Each entry has received all distances up to its own. It belongs to one distance, and only the first and
+      the last collect those beyond.
+          chosen = held == places → chosen = held <= places
+    - Each entry has received all distances from its own on. It belongs to one distance, and only the first
+      and the last collect those beyond.
+          chosen = held == places → chosen = held >= places
+    - Both signs of a distance share what arrives. A key before the query and one after it have different
+      entries.
+          chosen = held == places → chosen = np.abs(held) == np.abs(places)
+    - Both signs of a distance share what arrives, half and half. A key before the query and one after it have
+      different entries.
+          return dtable → return (dtable + dtable[:, ::-1]) / 2
+    - Entries and scores are flattened in different orders: the table of entries has T rows and S columns, as
+      ds has.
+          return dtable → return looked_up(summed, held.T.reshape(T, S) + reach, reach)
+    - Distances beyond the reach are left out, and those of exactly -R on the left: the range begins one too
+      late.
+          chosen = held == places → chosen = (held == places) & (distance > -reach) & (distance <= reach)
+    - Clipped at 0 and R, then shifted by R: all keys before the query share the entry of distance 0. The
+      clip cuts off at -R and R.
+          np.clip(distance, -reach, reach) → np.clip(distance, 0, reach)
+    - Clipped at 0 and R, and not shifted: all keys before the query share the first entry. The clip cuts
+      off at -R and R, and distance 0 has the entry number `reach`.
+          chosen = held == places → chosen = np.clip(distance, 0, reach) == places + reach
+    - Queries and keys are shifted against each other, by S - T. Both positions count from 0 at the beginning.
+          distance = r - t → distance = r - t + S - T
+    - The shift is T - 1, as for a table of all distances. This one has only 2R + 1 entries: clip at -R and
+      R first, then shift by R.
+          chosen = held == places → chosen = np.clip(r - t + T - 1, 0, 2 * reach) == places + reach
+    - The clip ends one too late: at -R - 1 and R + 1. These distances use the first and the last entry.
+          return dtable → return looked_up(summed, np.clip(distance, -reach - 1, reach + 1) + reach, reach)
+    - The distances beyond the reach are counted twice.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * (1 + (np.abs(distance) > reach))
+    - The distances of R and beyond are counted twice.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * (1 + (np.abs(distance) >= reach))
     - The clip ends one too early on the right: both R and -R have an entry.
           np.clip(distance, -reach, reach) → np.clip(distance, -reach, reach - 1)
     - The clip is missing, and distances beyond the reach go round to the other end of the table.
