@@ -792,6 +792,47 @@ FREQUENCY_GRADIENTS = Exercise(
         "omega": Draw("K", lambda rng, shape: rng.uniform(0.2, 1.3, shape)),
     },
     stories="""
+    - In ∂y_0/∂θ, or in y_1, its opposite, the term of x_1 with the cosine has the wrong sign.
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_0 * sin - x_1 * cos
+    - In ∂y_0/∂θ, or in y_1, its opposite, the term of x_0 with the sine has the wrong sign.
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_1 * cos - x_0 * sin
+    - In ∂y_1/∂θ, or in y_0, which is the same, the term of x_1 with the sine has the wrong sign.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = x_0 * cos + x_1 * sin
+    - In ∂y_1/∂θ, or in y_0, which is the same, the term of x_0 with the cosine has the wrong sign.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = -x_0 * cos - x_1 * sin
+    - In ∂y_0/∂θ, or in y_1, its opposite, the term of x_1 with the cosine is missing.
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_0 * sin
+    - In ∂y_0/∂θ, or in y_1, its opposite, the term of x_0 with the sine is missing.
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_1 * cos
+    - In ∂y_1/∂θ, or in y_0, which is the same, the term of x_1 with the sine is missing.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = x_0 * cos
+    - In ∂y_1/∂θ, or in y_0, which is the same, the term of x_0 with the cosine is missing.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = -x_1 * sin
+    - In domega only the sines are left: ∂y_0/∂θ and ∂y_1/∂θ have a cosine each, too.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = -x_1 * sin
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_0 * sin
+    - In domega only the cosines are left: ∂y_0/∂θ and ∂y_1/∂θ have a sine each, too.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = x_0 * cos
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_1 * cos
+    - In domega the derivative of the cosine is taken as + sin. It is - sin.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = x_0 * cos + x_1 * sin
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_1 * cos - x_0 * sin
+    - In domega the derivative of the sine is taken as - cos. It is + cos.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = -x_0 * cos - x_1 * sin
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_0 * sin - x_1 * cos
+    - dx is made of y in place of dy: turned back, y is x again. Turn back the gradient.
+          dx = np.stack([dx_0, dx_1], axis=-1).reshape(x.shape) → dx = 1.0 * x
+    - dx is the forward: x is turned. The adjoint turns dy, and by -θ.
+          return dx, domega → return as_neighbours(y_0, y_1), domega
+    - dx is x turned by -θ. The adjoint turns the gradient, dy.
+          dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = x_0 * cos + x_1 * sin
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = x_1 * cos - x_0 * sin
+    - dx is y turned by 90 degrees, the derivative by the angle. What is asked is dy, turned by -θ.
+          return dx, domega → return as_neighbours(-y_1, y_0), domega
+    - dx is dy times y, entry by entry. A turn mixes the two columns of a pair: turn dy by -θ.
+          return dx, domega → return dy * as_neighbours(y_0, y_1), domega
+    - dx is dy times x, entry by entry. A turn mixes the two columns of a pair: turn dy by -θ.
+          dx = np.stack([dx_0, dx_1], axis=-1).reshape(x.shape) → dx = dy * x
     - The inner derivative is missing from domega: this is the sum of the gradients of the angles. Since
       θ = t ω, each of them counts t times.
           (t * dtheta) → dtheta
