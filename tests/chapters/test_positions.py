@@ -350,6 +350,14 @@ UNLISTED = [
     ("slope_gradients", slopes_at(lambda T, S: S, lambda T, S: S), r"fails where .*\(S, S\)", ""),
     ("slope_gradients", slopes_at(lambda T, S: S, lambda T, S: T), r"fails where .*\(S, T\)", ""),
     ("distance_table", tabled(lambda t, s, r: min(max(s - t, 0), r) + r), "Clipped at 0 and R, then", ""),
+    ("distance_table", tabled(lambda t, s, r: -r if s - t < -r else min(s - t, r) + r), "at index -R", ""),
+    ("distance_table", tabled(lambda t, s, r: r if s - t > r else max(s - t, -r) + r), "at entry R", ""),
+    (
+        "distance_table",
+        tabled(lambda t, s, r: (abs(s - t) <= r) * (s - t + r) + (t - s > r) * 2 * r),
+        "other end",
+        "",
+    ),
     ("distance_table", tabled(lambda t, s, r: min(max(s - t, 0), r)), "Clipped at 0 and R, and not", ""),
     ("distance_table", tabled(lambda t, s, r: min(max(s - t, -r - 1), r + 1) + r), "ends one too late", ""),
     (

@@ -103,6 +103,12 @@ def looked_up(summed, entry, reach):
     return table
 
 
+def other_end(summed, distance, reach):
+    """The same, but what lies beyond the reach on one side is added at the entry of the other side."""
+    ends = np.where(distance > reach, 0, np.where(distance < -reach, 2 * reach, distance + reach))
+    return looked_up(summed, ends, reach)
+
+
 def once_a_row(summed, held, reach):
     """The same, but each query adds to an entry once: the last of its keys that use it."""
     return sum(
@@ -518,12 +524,25 @@ DISTANCE_TABLE = Exercise(
     - Clipped at the wrong place: first cut off at -R and R, then shift by R. Here all keys before the query
       use entry 0, and distance 0 with them.
           chosen = held == places → chosen = np.clip(distance, 0, 2 * reach) == places + reach
+    - Distances below -R are counted at index -R, which counts from the end of the table. Their entry is the
+      first, number 0.
+          return dtable → return looked_up(summed, np.where(distance < -reach, -reach, held + reach), reach)
+    - Distances above R are counted at entry R, that of distance 0. Their entry is the last, number 2R.
+          return dtable → return looked_up(summed, np.where(distance > reach, reach, held + reach), reach)
+    - What lies beyond the reach is counted at the other end: keys far before the query use the first entry,
+      keys far after it the last.
+          return dtable → return other_end(summed, distance, reach)
+    - Distance R itself is missing from the last entry: a range ends one too early. What lies beyond is there.
+          chosen = held == places → chosen = (held == places) & (distance != reach)
+    - Distance -R itself is missing from the first entry: a range begins one too late. What lies beyond
+      is there.
+          chosen = held == places → chosen = (held == places) & (distance != -reach)
     - Each entry has received all distances up to its own. It belongs to one distance, and only the first and
       the last collect those beyond.
-          chosen = held == places → chosen = held <= places
+          chosen = held == places → chosen = distance <= places
     - Each entry has received all distances from its own on. It belongs to one distance, and only the first
       and the last collect those beyond.
-          chosen = held == places → chosen = held >= places
+          chosen = held == places → chosen = distance >= places
     - Both signs of a distance share what arrives. A key before the query and one after it have different
       entries.
           chosen = held == places → chosen = np.abs(held) == np.abs(places)
