@@ -350,6 +350,7 @@ UNLISTED = [
     ("slope_gradients", slopes_at(lambda T, S: S, lambda T, S: S), r"fails where .*\(S, S\)", ""),
     ("slope_gradients", slopes_at(lambda T, S: S, lambda T, S: T), r"fails where .*\(S, T\)", ""),
     ("distance_table", tabled(lambda t, s, r: min(max(s - t, 0), r) + r), "Clipped at 0 and R, then", ""),
+    ("distance_table", tabled(lambda t, s, r: r + r * int(np.sign(s - t))), "Only the sign", ""),
     ("distance_table", tabled(lambda t, s, r: -r if s - t < -r else min(s - t, r) + r), "at index -R", ""),
     ("distance_table", tabled(lambda t, s, r: r if s - t > r else max(s - t, -r) + r), "at entry R", ""),
     (

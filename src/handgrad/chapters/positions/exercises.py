@@ -555,6 +555,14 @@ DISTANCE_TABLE = Exercise(
     - Distances beyond the reach are left out, and those of exactly -R on the left: the range begins one too
       late.
           chosen = held == places → chosen = (held == places) & (distance > -reach) & (distance <= reach)
+    - Query and key have changed places in `ds[n, h, r, t]`: the query comes first, ds[n, h, t, r].
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0)[:, r, t]
+    - Only the sign of the distance chooses the entry: the first, the middle or the last. Each distance
+      between has an entry of its own.
+          np.clip(distance, -reach, reach) → reach * np.sign(distance)
+    - Two mistakes: t - r stands where r - t should, and it is clipped on the right only. Below -R the index
+      is negative, and counts from the end of the table.
+          return dtable → return looked_up(summed, np.minimum(-distance, reach) + reach, reach)
     - Clipped at 0 and R, then shifted by R: all keys before the query share the entry of distance 0. The
       clip cuts off at -R and R.
           np.clip(distance, -reach, reach) → np.clip(distance, 0, reach)
