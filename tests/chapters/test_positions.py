@@ -241,6 +241,53 @@ def frequencies(dtheta, collect=lambda t, dtheta: (t * dtheta).sum((0, 1))):
     return backward
 
 
+def frequencies_by_derivatives(derivatives):
+    """From the derivatives of the two outputs of a pair by its angle."""
+
+    def backward(dy, x, omega):
+        t = np.arange(x.shape[1])[:, None]
+        angles, (a, b, g, h) = t * omega, (z[..., i::2] for z in (x, dy) for i in (0, 1))
+        d0, d1 = derivatives(a, b, np.cos(angles), np.sin(angles))
+        dx = ops.rotary_backward(dy, ops.rotary(x, angles)[1])
+        return dx, (t * (g * d0 + h * d1)).sum((0, 1))
+
+    return backward
+
+
+def dx_from(found):
+    """domega right, and dx as found from dy and y."""
+
+    def backward(dy, x, omega):
+        y, cache = ops.rotary(x, np.arange(x.shape[1])[:, None] * omega)
+        return found(dy, y, cache), frequency_by_complex(dy, x, omega)[1]
+
+    return backward
+
+
+def slopes_at(queries, keys):
+    """Distances of that many queries and keys, given T and S."""
+
+    def backward(ds, q, k):
+        T, S = ds.shape[-2:]
+        distance = abs(np.arange(queries(T, S))[:, None] - np.arange(keys(T, S)))
+        return ds @ k / q.shape[-1] ** 0.5, ds.mT @ q / q.shape[-1] ** 0.5, -(distance * ds).sum((0, 2, 3))
+
+    return backward
+
+
+def half_split_by_order(put_back):
+    """Permuted, turned back in pairs of neighbours, and put back."""
+
+    def backward(dy, angles):
+        J = angles.shape[1]
+        order = np.arange(2 * J).reshape(2, J).T.ravel()
+        cache = {"shape": dy[..., order].shape, "cos": np.cos(angles), "sin": np.sin(angles)}
+        turned = put_back(ops.rotary_backward(dy[..., order], cache), order)
+        return np.concatenate([turned, dy[..., 2 * J :]], -1)
+
+    return backward
+
+
 UNLISTED = [
     ("grid_gradients", lambda dy: (-dy.sum((0, 2)), -dy.sum((0, 1))), "sign", ""),
     ("grid_gradients", lambda dy: (dy.sum((0, 2)), dy.sum((0, 2))), "drows is right", "this is `drows`"),
@@ -297,6 +344,61 @@ UNLISTED = [
     ("frequency_gradients", frequencies(lambda a, b, y, z: 0 * a), "`x`.*domega is 0 everywhere", ""),
     ("frequency_gradients", frequencies(lambda a, b, y, z: 2 * (b * y - a * z)), "factor", "dtheta"),
     ("frequency_gradients", frequencies(lambda a, b, y, z: b * z - a * y), "One array|exchanged|sign", ""),
+    ("grid_gradients", lambda dy: (dy.sum((0, 2)), dy.sum((0, 1)) - dy.sum((0, 1, 2))), "from dcolumns", ""),
+    ("half_split_dx", half_split_by_order(lambda y, order: y[..., order]), "wrong order", ""),
+    ("slope_gradients", slopes_at(lambda T, S: T, lambda T, S: T), r"fails where .*\(T, T\)", ""),
+    ("slope_gradients", slopes_at(lambda T, S: S, lambda T, S: S), r"fails where .*\(S, S\)", ""),
+    ("slope_gradients", slopes_at(lambda T, S: S, lambda T, S: T), r"fails where .*\(S, T\)", ""),
+    ("distance_table", tabled(lambda t, s, r: min(max(s - t, 0), r) + r), "Clipped at 0 and R, then", ""),
+    ("distance_table", tabled(lambda t, s, r: r + r * int(np.sign(s - t))), "Only the sign", ""),
+    ("distance_table", tabled(lambda t, s, r: -r if s - t < -r else min(s - t, r) + r), "at index -R", ""),
+    ("distance_table", tabled(lambda t, s, r: r if s - t > r else max(s - t, -r) + r), "at entry R", ""),
+    (
+        "distance_table",
+        tabled(lambda t, s, r: (abs(s - t) <= r) * (s - t + r) + (t - s > r) * 2 * r),
+        "other end",
+        "",
+    ),
+    ("distance_table", tabled(lambda t, s, r: min(max(s - t, 0), r)), "Clipped at 0 and R, and not", ""),
+    ("distance_table", tabled(lambda t, s, r: min(max(s - t, -r - 1), r + 1) + r), "ends one too late", ""),
+    (
+        "frequency_gradients",
+        frequencies_by_derivatives(lambda a, b, c, s: (-a * s + b * c, a * c - b * s)),
+        "∂y_0/∂θ.*cosine has the wrong sign.*dx is right",
+        "",
+    ),
+    (
+        "frequency_gradients",
+        frequencies_by_derivatives(lambda a, b, c, s: (-a * s, a * c - b * s)),
+        "∂y_0/∂θ.*cosine is missing",
+        "",
+    ),
+    (
+        "frequency_gradients",
+        frequencies_by_derivatives(lambda a, b, c, s: (-a * s - b * c, a * c)),
+        "∂y_1/∂θ.*sine is missing",
+        "",
+    ),
+    (
+        "frequency_gradients",
+        frequencies_by_derivatives(lambda a, b, c, s: (-a * s, -b * s)),
+        "only the sines",
+        "",
+    ),
+    (
+        "frequency_gradients",
+        frequencies_by_derivatives(lambda a, b, c, s: (a * s - b * c, a * c + b * s)),
+        "derivative of the cosine",
+        "",
+    ),
+    ("frequency_gradients", dx_from(lambda dy, y, cache: y), "dx is the forward.*domega is right", ""),
+    ("frequency_gradients", dx_from(lambda dy, y, cache: dy * y), "entry by entry", ""),
+    (
+        "frequency_gradients",
+        dx_from(lambda dy, y, cache: ops.rotary_backward(y, cache)),
+        "in place of dy",
+        "",
+    ),
 ]
 
 

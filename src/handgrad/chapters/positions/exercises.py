@@ -26,6 +26,26 @@ def as_neighbours(first, second):
     return np.stack([first, second], axis=-1).reshape(*first.shape[:-1], -1)
 
 
+def half_order(J):
+    """The columns in the order 0, J, 1, J + 1, …: the members of each pair (i, i + J) side by side."""
+    return np.arange(2 * J).reshape(2, J).T.ravel()
+
+
+def put_on(first, second):
+    """Turned pairs (i, i + J), whose columns are permuted once more and not put back."""
+    return as_neighbours(first, second)[..., half_order(first.shape[-1])]
+
+
+def inversely_permuted(dy, angles):
+    """Turned back after np.argsort(order), where order should stand, and put back by its inverse."""
+    order = np.argsort(half_order(angles.shape[-1]))
+    part = dy[..., order]
+    dx, cos, sin = np.empty_like(part), np.cos(angles), np.sin(angles)
+    first, second = part[..., 0::2], part[..., 1::2]
+    dx[..., order] = as_neighbours(first * cos + second * sin, second * cos - first * sin)
+    return dx
+
+
 def with_wide_angles(dy, angles):
     """Pairs (i, i + K/2), but with the angles repeated as for neighbours."""
     wide = np.repeat(angles, 2, axis=-1)
@@ -83,6 +103,12 @@ def looked_up(summed, entry, reach):
     return table
 
 
+def other_end(summed, distance, reach):
+    """The same, but what lies beyond the reach on one side is added at the entry of the other side."""
+    ends = np.where(distance > reach, 0, np.where(distance < -reach, 2 * reach, distance + reach))
+    return looked_up(summed, ends, reach)
+
+
 def once_a_row(summed, held, reach):
     """The same, but each query adds to an entry once: the last of its keys that use it."""
     return sum(
@@ -135,6 +161,41 @@ GRID_GRADIENTS = Exercise(
     - Half of the right gradient: dy is not shared out between the two tables. In y = x + r + c each term has
       the factor 1, and each receives all of dy.
           dy.sum( → (dy / 2).sum(
+    - What drows has received is taken away from dcolumns.
+      Each entry of each table receives all that arrives where it stands.
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.sum(axis=(0, 1, 2))
+    - What dcolumns has received is taken away from drows.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - dy.sum(axis=(0, 1, 2))
+    - What arrives at the other table is taken away from both.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - dy.sum(axis=(0, 1, 2))
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.sum(axis=(0, 1, 2))
+    - A mean over the columns, the share of drows, is taken away from dcolumns.
+      Each entry of each table receives all that arrives where it stands.
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.mean(axis=2).sum(axis=(0, 1))
+    - A mean over the rows, the share of dcolumns, is taken away from drows.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - dy.mean(axis=1).sum(axis=(0, 1))
+    - The mean share of the other table is taken away from both.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - dy.mean(axis=1).sum(axis=(0, 1))
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.mean(axis=2).sum(axis=(0, 1))
+    - drows is taken away from dy before the sum for dcolumns.
+      Each entry of each table receives all that arrives where it stands.
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - len(dy) * dy.sum(axis=(0, 1, 2))
+    - dcolumns is taken away from dy before the sum for drows.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - len(dy) * dy.sum(axis=(0, 1, 2))
+    - The mean of all gradients is taken away from dcolumns.
+      Each entry of each table receives all that arrives where it stands.
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.mean(axis=(1, 2)).sum(axis=0)
+    - The first row is taken away from dcolumns, or left out.
+      Each entry of each table receives all that arrives where it stands.
+          dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1)) - dy.sum(axis=0)[0]
+    - The first column is taken away from drows, or left out.
+      Each entry of each table receives all that arrives where it stands.
+          drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2)) - dy.sum(axis=0)[:, 0]
     - The features are summed too. Each feature of a table row is a number of its own.
           drows = dy.sum(axis=(0, 2)) → drows = dy.sum(axis=(0, 2, 3))
           dcolumns = dy.sum(axis=(0, 1)) → dcolumns = dy.sum(axis=(0, 1, 3))
@@ -204,6 +265,12 @@ HALF_SPLIT_DX = Exercise(
     - The pairs are taken in halves and put back as neighbours. Put them back where they were: all first
       members, then all second ones.
           turned = np.concatenate([dx_0, dx_1], axis=-1) → turned = as_neighbours(dx_0, dx_1)
+    - Put back in the wrong order: y[..., order] once more permutes further. Put back by the inverse:
+      result[..., order] = y, or by np.argsort(order).
+          turned = np.concatenate([dx_0, dx_1], axis=-1) → turned = put_on(dx_0, dx_1)
+    - The columns are permuted by the inverse order before the turn, so other columns are paired: column i
+      goes with column i + J.
+          turned = np.concatenate([dx_0, dx_1], axis=-1) → turned = inversely_permuted(dy, angles)
     - The pairs are taken as neighbours and put back in halves. In this layer column i goes with column
       i + J on the way in as well.
           dy[..., :half], dy[..., half : 2 * half] → dy[..., : 2 * half : 2], dy[..., 1 : 2 * half : 2]
@@ -305,6 +372,19 @@ SLOPE_GRADIENTS = Exercise(
     outputs="dq dk dslope",
     inputs={"ds": normal("B H T S"), "q": normal("B H T K"), "k": normal("B H S K")},
     stories="""
+    - It fails where S is not T: the table of distances has the shape (T, T). It has a row for each of the T
+      queries, and a column for each of the S keys.
+          r = np.arange(T)[:, np.newaxis], np.arange(S) → r = np.arange(T)[:, np.newaxis], np.arange(T)
+    - It fails where S is not T: the table of distances has the shape (S, S). It has a row for each of the T
+      queries, and a column for each of the S keys.
+          r = np.arange(T)[:, np.newaxis], np.arange(S) → r = np.arange(S)[:, np.newaxis], np.arange(S)
+    - It fails where S is not T: the table of distances has the shape (S, T). It has a row for each of the T
+      queries, and a column for each of the S keys.
+          r = np.arange(T)[:, np.newaxis], np.arange(S) → r = np.arange(S)[:, np.newaxis], np.arange(T)
+    - The loop over the keys runs to T. There are T queries and S keys.
+          (distance * ds).sum → (distance * ds)[..., np.arange(T)].sum
+    - The loop over the queries runs to S. There are T queries and S keys.
+          (distance * ds).sum → (distance * ds)[:, :, np.arange(S)].sum
     - dslope has the wrong sign. The penalty is subtracted: a larger slope lowers every score but those at
       distance 0.
           dslope = -( → dslope = (
@@ -444,6 +524,62 @@ DISTANCE_TABLE = Exercise(
     - Clipped at the wrong place: first cut off at -R and R, then shift by R. Here all keys before the query
       use entry 0, and distance 0 with them.
           chosen = held == places → chosen = np.clip(distance, 0, 2 * reach) == places + reach
+    - Distances below -R are counted at index -R, which counts from the end of the table. Their entry is the
+      first, number 0.
+          return dtable → return looked_up(summed, np.where(distance < -reach, -reach, held + reach), reach)
+    - Distances above R are counted at entry R, that of distance 0. Their entry is the last, number 2R.
+          return dtable → return looked_up(summed, np.where(distance > reach, reach, held + reach), reach)
+    - What lies beyond the reach is counted at the other end: keys far before the query use the first entry,
+      keys far after it the last.
+          return dtable → return other_end(summed, distance, reach)
+    - Distance R itself is missing from the last entry: a range ends one too early. What lies beyond is there.
+          chosen = held == places → chosen = (held == places) & (distance != reach)
+    - Distance -R itself is missing from the first entry: a range begins one too late. What lies beyond
+      is there.
+          chosen = held == places → chosen = (held == places) & (distance != -reach)
+    - Each entry has received all distances up to its own. It belongs to one distance, and only the first and
+      the last collect those beyond.
+          chosen = held == places → chosen = distance <= places
+    - Each entry has received all distances from its own on. It belongs to one distance, and only the first
+      and the last collect those beyond.
+          chosen = held == places → chosen = distance >= places
+    - Both signs of a distance share what arrives. A key before the query and one after it have different
+      entries.
+          chosen = held == places → chosen = np.abs(held) == np.abs(places)
+    - Both signs of a distance share what arrives, half and half. A key before the query and one after it have
+      different entries.
+          return dtable → return (dtable + dtable[:, ::-1]) / 2
+    - Entries and scores are flattened in different orders: the table of entries has T rows and S columns, as
+      ds has.
+          return dtable → return looked_up(summed, held.T.reshape(T, S) + reach, reach)
+    - Distances beyond the reach are left out, and those of exactly -R on the left: the range begins one too
+      late.
+          chosen = held == places → chosen = (held == places) & (distance > -reach) & (distance <= reach)
+    - Query and key have changed places in `ds[n, h, r, t]`: the query comes first, ds[n, h, t, r].
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0)[:, r, t]
+    - Only the sign of the distance chooses the entry: the first, the middle or the last. Each distance
+      between has an entry of its own.
+          np.clip(distance, -reach, reach) → reach * np.sign(distance)
+    - Two mistakes: t - r stands where r - t should, and it is clipped on the right only. Below -R the index
+      is negative, and counts from the end of the table.
+          return dtable → return looked_up(summed, np.minimum(-distance, reach) + reach, reach)
+    - Clipped at 0 and R, then shifted by R: all keys before the query share the entry of distance 0. The
+      clip cuts off at -R and R.
+          np.clip(distance, -reach, reach) → np.clip(distance, 0, reach)
+    - Clipped at 0 and R, and not shifted: all keys before the query share the first entry. The clip cuts
+      off at -R and R, and distance 0 has the entry number `reach`.
+          chosen = held == places → chosen = np.clip(distance, 0, reach) == places + reach
+    - Queries and keys are shifted against each other, by S - T. Both positions count from 0 at the beginning.
+          distance = r - t → distance = r - t + S - T
+    - The shift is T - 1, as for a table of all distances. This one has only 2R + 1 entries: clip at -R and
+      R first, then shift by R.
+          chosen = held == places → chosen = np.clip(r - t + T - 1, 0, 2 * reach) == places + reach
+    - The clip ends one too late: at -R - 1 and R + 1. These distances use the first and the last entry.
+          return dtable → return looked_up(summed, np.clip(distance, -reach - 1, reach + 1) + reach, reach)
+    - The distances beyond the reach are counted twice.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * (1 + (np.abs(distance) > reach))
+    - The distances of R and beyond are counted twice.
+          summed = ds.sum(axis=0) → summed = ds.sum(axis=0) * (1 + (np.abs(distance) >= reach))
     - The clip ends one too early on the right: both R and -R have an entry.
           np.clip(distance, -reach, reach) → np.clip(distance, -reach, reach - 1)
     - The clip is missing, and distances beyond the reach go round to the other end of the table.
@@ -683,6 +819,47 @@ FREQUENCY_GRADIENTS = Exercise(
         "omega": Draw("K", lambda rng, shape: rng.uniform(0.2, 1.3, shape)),
     },
     stories="""
+    - In ∂y_0/∂θ, or in y_1, its opposite, the term of x_1 with the cosine has the wrong sign.
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_0 * sin - x_1 * cos
+    - In ∂y_0/∂θ, or in y_1, its opposite, the term of x_0 with the sine has the wrong sign.
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_1 * cos - x_0 * sin
+    - In ∂y_1/∂θ, or in y_0, which is the same, the term of x_1 with the sine has the wrong sign.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = x_0 * cos + x_1 * sin
+    - In ∂y_1/∂θ, or in y_0, which is the same, the term of x_0 with the cosine has the wrong sign.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = -x_0 * cos - x_1 * sin
+    - In ∂y_0/∂θ, or in y_1, its opposite, the term of x_1 with the cosine is missing.
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_0 * sin
+    - In ∂y_0/∂θ, or in y_1, its opposite, the term of x_0 with the sine is missing.
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_1 * cos
+    - In ∂y_1/∂θ, or in y_0, which is the same, the term of x_1 with the sine is missing.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = x_0 * cos
+    - In ∂y_1/∂θ, or in y_0, which is the same, the term of x_0 with the cosine is missing.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = -x_1 * sin
+    - In domega only the sines are left: ∂y_0/∂θ and ∂y_1/∂θ have a cosine each, too.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = -x_1 * sin
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_0 * sin
+    - In domega only the cosines are left: ∂y_0/∂θ and ∂y_1/∂θ have a sine each, too.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = x_0 * cos
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_1 * cos
+    - In domega the derivative of the cosine is taken as + sin. It is - sin.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = x_0 * cos + x_1 * sin
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_1 * cos - x_0 * sin
+    - In domega the derivative of the sine is taken as - cos. It is + cos.
+          y_0 = x_0 * cos - x_1 * sin → y_0 = -x_0 * cos - x_1 * sin
+          y_1 = x_0 * sin + x_1 * cos → y_1 = x_0 * sin - x_1 * cos
+    - dx is made of y in place of dy: turned back, y is x again. Turn back the gradient.
+          dx = np.stack([dx_0, dx_1], axis=-1).reshape(x.shape) → dx = 1.0 * x
+    - dx is the forward: x is turned. The adjoint turns dy, and by -θ.
+          return dx, domega → return as_neighbours(y_0, y_1), domega
+    - dx is x turned by -θ. The adjoint turns the gradient, dy.
+          dx_0 = dy_0 * cos + dy_1 * sin → dx_0 = x_0 * cos + x_1 * sin
+          dx_1 = dy_1 * cos - dy_0 * sin → dx_1 = x_1 * cos - x_0 * sin
+    - dx is y turned by 90 degrees, the derivative by the angle. What is asked is dy, turned by -θ.
+          return dx, domega → return as_neighbours(-y_1, y_0), domega
+    - dx is dy times y, entry by entry. A turn mixes the two columns of a pair: turn dy by -θ.
+          return dx, domega → return dy * as_neighbours(y_0, y_1), domega
+    - dx is dy times x, entry by entry. A turn mixes the two columns of a pair: turn dy by -θ.
+          dx = np.stack([dx_0, dx_1], axis=-1).reshape(x.shape) → dx = dy * x
     - The inner derivative is missing from domega: this is the sum of the gradients of the angles. Since
       θ = t ω, each of them counts t times.
           (t * dtheta) → dtheta
