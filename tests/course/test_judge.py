@@ -62,7 +62,7 @@ def test_the_reference_itself_is_refused(exercise):
 @by_name
 def test_each_story_is_refused_in_its_own_words(exercise):
     stories = stories_of(exercise.stories)
-    assert len({story.words for story in stories}) == len(stories) >= 5
+    assert len({(story.words, *story.changes.items()) for story in stories}) == len(stories) >= 5
     for story, program, _ in exercise.search.known:
         verdict = exercise.judge(as_answer(exercise, program))
         assert verdict.status == "wrong" and verdict.diagnosis.startswith(story.words), (story.words, verdict)
@@ -76,9 +76,13 @@ def test_there_are_hints(exercise):
 
 @pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda exercise: exercise.name)
 def test_no_case_is_vacuous(exercise):
-    """Each case expects numbers that are finite and not 0, is the same every time, and the cases differ."""
+    """Each case expects finite numbers, not all 0, and is the same every time; the cases differ.
+
+    In one case a result may be 0, as the gradient of a frequency at position 0 alone.
+    """
+    nonzero = [[np.any(array) for array in run.arrays.values()] for run in exercise.expected]
+    assert all(map(any, nonzero)) and np.sum(nonzero, axis=0).min() >= len(nonzero) - 1
     for case, run in zip(exercise.cases, exercise.expected):
-        assert all(np.any(array) for array in run.arrays.values())
         assert all(np.all(np.isfinite(array)) and array.dtype == np.float64 for array in run.arrays.values())
         if exercise.shipped:
             own = attempt(exercise.answer, case.inputs, exercise.names)
@@ -88,7 +92,7 @@ def test_no_case_is_vacuous(exercise):
     for one, other in zip(exercise.cases, again):
         assert all(np.array_equal(a, b) for a, b in zip(one.inputs, other.inputs))
     sizes = [case.sizes for case in exercise.cases]
-    assert any(size["B"] > 1 for size in sizes)
+    assert any(size.get("B", 2) > 1 for size in sizes)  # where there is a batch
     assert all(len({size[letter] for size in sizes}) > 1 for letter in sizes[0])
 
 

@@ -188,8 +188,6 @@ PRELU_BACKWARD = Exercise(
           np.where(positive, 1, alpha) → np.where(positive, 1 + alpha, alpha)
     - Above 0 the slope is 1. Here dx is multiplied by x there: that is the value, not the slope.
           np.where(positive, 1, alpha) → np.where(positive, x, alpha * x)
-    - dα is formed with dx, not with dy. What arrives at the output meets the derivative of the output by α.
-          (dy * np.minimum → (dx * np.minimum
     """,
     hints="""
     - For one number: y = x above 0, and y = αx below. Differentiate it by x, and then by α.
@@ -310,9 +308,6 @@ TWO_EXPERTS_BACKWARD = Exercise(
     stories="""
     - The path through the gate is missing from dx. x is used three times: by both experts, and by the gate.
           + dr * w →
-    - The gate is held constant: its path is missing from dx, and w gets no gradient.
-          + dr * w →
-          dw = (dr * x).sum(axis=(0, 1)) → dw = 0 * w
     - The slope of the logistic function is missing: from g to r the gradient is multiplied by g(1 - g).
           dr = dg * g * (1 - g) → dr = dg
     - The slope of the logistic function is g(1 - g); one of its factors is missing.

@@ -66,8 +66,6 @@ TIED_ROW = Derivation(
           return from_head + from_look_up → return e_0 * dx
     - The softmax is that of the table's entries. Its logits are x e_0 and x e_1, with x = λ e_0.
           1 / (1 + exp(scale * e_0 * (e_1 - e_0))) → 1 / (1 + exp(e_1 - e_0))
-    - The 2 is missing: e_0² has the derivative 2 e_0, since e_0 stands in both factors of its logit.
-          dx = p_0 * e_0 - p_0 * e_1 → dx = 0 * e_0 - p_0 * e_1
     """,
     hints="""
     - Write the loss as a function of z_0 - z_1 alone. Where does e_0 stand in z_0, and where in z_1?
@@ -135,9 +133,6 @@ TWICE_BACKWARD = Exercise(
     - The two shares are chained as for a number, as if y = x W² had the derivative 2 x W. Matrices do not
       commute: take the two uses one after the other.
           x.mT @ dh + h.mT @ dy → 2 * (x.mT @ dy) @ W
-    - The two shares are chained as for a number, as if y = x W² had the derivative 2 x W. Matrices do not
-      commute: take the two uses one after the other.
-          x.mT @ dh + h.mT @ dy → 2 * (x.mT @ dy) @ W.T
     - The two shares are multiplied. What two uses of a matrix send is added.
           x.mT @ dh + h.mT @ dy → (x.mT @ dh) * (h.mT @ dy)
     - x is used once, so dx is one product, dy passed through W twice. It is not a sum over the two uses of W.

@@ -116,13 +116,14 @@ OVERFLOW = """
 
 
 def each_with_overflow(stories):
-    """The stories, and then each once more, where the maximum is not taken away either."""
+    """The stories, and then each that still uses these exponentials once more, without the maximum."""
     change = "e = np.exp(z - z.max(axis=-1, keepdims=True)) → e = np.exp(z)"
     words = "Besides, the exponentials overflow where the logits are near 1000."
     both = []
     for story in stories.strip().split("\n    - "):
         first, _, rest = story.removeprefix("- ").partition("\n")
-        both.append(f"- {first}\n{change}\n{rest}\n{words}")
+        if "np.exp(" not in rest and "→ -one_hot" not in rest:
+            both.append(f"- {first}\n{change}\n{rest}\n{words}")
     return stories + "\n".join(both)
 
 
@@ -235,8 +236,6 @@ WEIGHTED_DZ = Exercise(
           return weight[..., None] * → return weight[..., None] ** 2 *
     - The exponentials are not normalised: divide each row by its sum.
           p = e / e.sum(axis=-1, keepdims=True) → p = e
-    - The exponentials are not normalised: divide each row by its sum.
-          p = e / e.sum(axis=-1, keepdims=True) → p = np.exp(z)
     - The one-hot row is missing: this pushes every logit down, the right one too.
           (p - one_hot) → p
     - The sign is turned round: the gradient is p - q, and descent subtracts it.
@@ -440,9 +439,6 @@ DISTILL_DZ = Exercise(
           one_over_tau = 1 / tau → one_over_tau = 1
     - The temperature divides the teacher's probabilities. It divides the logits, before the softmax.
           q = f / f.sum( → f = f**tau; q = 1 / tau * f / f.sum(
-    - The temperature divides the probabilities. It divides the logits, before the softmax.
-          q = f / f.sum( → f = f**tau; q = 1 / tau * f / f.sum(
-          p = e / e.sum( → e = e**tau; p = 1 / tau * e / e.sum(
     - The gradient by the logits is p - q, without another factor p.
           (p - q) → p * (p - q)
     - p is missing: the teacher's row alone says where to go, but not how far is left.
