@@ -63,3 +63,13 @@ def split(every: int = 10) -> tuple[np.ndarray, np.ndarray]:
     held_out = parts[every - 1 :: every]
     del parts[every - 1 :: every]
     return encode("\n\n".join(parts)), encode("\n\n".join(held_out))
+
+
+def count_pairs(tokens, V=V) -> np.ndarray:
+    """Return how often token v stands directly behind token u in tokens (L,): n[u, v], (V, V), sum L - 1.
+
+    Raises TypeError or ValueError unless V is an integer ≥ 1 and the tokens are 0 … V − 1.
+    """
+    check_integer("V", V, least=1)
+    tokens = integers("tokens", tokens, V)
+    return np.bincount(V * tokens[:-1] + tokens[1:], minlength=V * V).reshape(V, V)

@@ -3,7 +3,7 @@
 import numpy as np
 import optree
 
-from ...manual import V
+from ...manual import V, count_pairs
 
 EACH = 16  # width of one embedded character
 KAPPAS = np.geomspace(0.1, 1000, 41)  # how strongly a counted context may be smoothed
@@ -75,8 +75,7 @@ def pairs(tokens):
 
     The entropy, of the second given the first, is the least that a model of one character can cost here.
     """
-    table = np.zeros((V, V))
-    np.add.at(table, (tokens[:-1], tokens[1:]), 1)
+    table = count_pairs(tokens)
     found = np.argwhere(table)
     times = table[tuple(found.T)]
     share = times / times.sum()

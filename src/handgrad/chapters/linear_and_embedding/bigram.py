@@ -1,15 +1,8 @@
-"""The training of chapter 03: pairs of characters counted, rivals by singular values, the twin in PyTorch."""
+"""The training of chapter 03: the entropy of counts, rivals by singular values, the twin in PyTorch."""
 
 import numpy as np
 
 from ...manual import V
-
-
-def count(tokens):
-    """How often character v follows character u in a text (L,): (V, V)."""
-    counts = np.zeros((V, V))
-    np.add.at(counts, (tokens[:-1], tokens[1:]), 1.0)
-    return counts
 
 
 def entropy(counts):

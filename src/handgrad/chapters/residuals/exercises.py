@@ -88,6 +88,18 @@ SKIP_SHARE = Derivation(
 # 2 ----------------------------------------------------------------------------------------------------------
 
 
+OF_THE_WEIGHT = """
+    - W is not transposed in dx: with rows, the gradient of x W by x is dy Wᵀ.
+          W.T → W
+    - This is the transpose of dW: W has a row for each feature that comes in.
+          "btd,bte->de", x, dh → "btd,bte->de", dh, x
+    - dW is a mean over the sequences. They all use W, so their shares are added.
+          x, dh) → x, dh) / len(x)
+    - dW is a mean over all tokens. They all use W, so their shares are added; a 1/m of the loss is in dy.
+          x, dh) → x, dh) / dy[..., 0].size
+"""
+
+
 def stochastic_depth_backward(dy, x, W, keep, p):
     scale = keep[:, None, None] / (1 - p)
     dh = scale * dy
@@ -125,14 +137,9 @@ STOCHASTIC_DEPTH = Exercise(
           scale = keep[:, None, None] / (1 - p) → scale = 1 / (1 - p)
     - keep is turned round: the branch stays where keep is 1.
           keep[:, None, None] → (1 - keep[:, None, None])
-    - W is not transposed in dx: with rows, the gradient of x W by x is dy Wᵀ.
-          W.T → W
-    - This is the transpose of dW: W has a row for each feature that comes in.
-          "btd,bte->de", x, dh → "btd,bte->de", dh, x
-    - dW is a mean over the sequences. They all use W, so their shares are added.
-          x, dh) → x, dh) / len(x)
-    - dW is a mean over all tokens. They all use W, so their shares are added; a 1/m of the loss is in dy.
-          x, dh) → x, dh) / dy[..., 0].size
+    """
+    + OF_THE_WEIGHT
+    + """
     - The skip is divided by 1 - p as well. That factor belongs to the branch.
           dx = dy + → dx = dy / (1 - p) +
     - This is the output of the forward, not its gradient.
@@ -201,14 +208,9 @@ LAYER_SCALE = Exercise(
           .sum(axis=(0, 1)) → .sum(axis=1)
     - da is a mean. All tokens of all sequences use a, so their shares are added; a 1/m of the loss is in dy.
           .sum(axis=(0, 1)) → .mean(axis=(0, 1))
-    - W is not transposed in dx: with rows, the gradient of x W by x is dy Wᵀ.
-          W.T → W
-    - This is the transpose of dW: W has a row for each feature that comes in.
-          "btd,bte->de", x, dh → "btd,bte->de", dh, x
-    - dW is a mean over the sequences. They all use W, so their shares are added.
-          x, dh) → x, dh) / len(x)
-    - dW is a mean over all tokens. They all use W, so their shares are added; a 1/m of the loss is in dy.
-          x, dh) → x, dh) / dy[..., 0].size
+    """
+    + OF_THE_WEIGHT
+    + """
     - In dW the skip has a share. W does not stand in the skip, so only what arrives at the branch counts.
           x, dh) → x, dy + dh)
     - The skip passes W. It does not on the way forward: dy comes back along it as it is.

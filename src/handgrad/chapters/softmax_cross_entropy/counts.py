@@ -7,15 +7,7 @@ in nats per character.
 
 import numpy as np
 
-from ...algebra import check_array, check_integer, check_number
-from ...data import integers
-
-
-def count_pairs(tokens, V):
-    """tokens (L,) -> n (V, V): how often token v stands directly behind token c. They sum to L - 1."""
-    tokens = integers("tokens", tokens, V)
-    check_integer("V", V, least=1)
-    return np.bincount(V * tokens[:-1] + tokens[1:], minlength=V * V).reshape(V, V)
+from ...algebra import check_array, check_number
 
 
 def unigram_loss(counts, added=0.0, of=None):
