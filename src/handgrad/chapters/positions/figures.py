@@ -47,7 +47,7 @@ def integers():
 
 def graph():
     """Where positions enter, forward and backward: added to the tokens, and turned into the queries."""
-    linear, last = r"$\mathbf{W}_Q$", r"$\mathbf{QK}^\top$"
+    linear, last = r"$\mathbf{W}_Q$", "scores"
     nodes = {
         "tokens": (0, 2),
         "P": (0, 0),
@@ -61,7 +61,7 @@ def graph():
         ("P", "add", "", "(T, D)", "dP"),
         ("add", linear, "Y", "", "dY"),
         (linear, "turn", "Q", "", "dQ"),
-        ("turn", last, "RQ", "", "dRQ"),
+        ("turn", last, "RQ", "", "d(RQ)"),
     ]
     return backward_graph(nodes, edges, height=3.8)
 

@@ -128,7 +128,7 @@ def last(depths, sizes, laws):
         )
         ax.plot(depths, laws[place], ls="--", lw=1.2, **look)
     ax.set(
-        xscale="log", yscale="log", xlabel="sub-layers", ylabel=r"size of $\mathrm{d}\mathbf{W}_2$, the last"
+        xscale="log", yscale="log", xlabel="sub-layers", ylabel=r"length of the last $\mathrm{d}\mathbf{W}_2$"
     )
     ax.set_xticks(depths, depths)
     ax.set_yticks([20, 40, 80, 160], [20, 40, 80, 160])
@@ -142,7 +142,7 @@ def collapse(curves):
     fig, ax = subplots(size=(WIDTH, 3.2))
     for n, (label, spreads) in enumerate(curves.items()):
         draw_band(ax, np.maximum(spreads, 1e-17), n, label)
-    ax.set(yscale="log", xlabel="attention layers", ylabel="share of unlike tokens", ylim=(1e-17, 5))
+    ax.set(yscale="log", xlabel="attention layers", ylabel="share that is unlike", ylim=(1e-17, 5))
     ax.figure.legend(loc="outside upper left", ncols=2)
     return fig
 
