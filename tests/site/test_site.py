@@ -314,6 +314,7 @@ CHECKS = [
     check_mathematics_is_shown,
     check_a_quiz_replies_by_keyboard,
     check_sliders_move_by_keyboard_without_python,
+    check_switches_answer_by_keyboard_without_python,
     check_questions_answer_without_python,
     check_every_equation_of_a_chapter_shows_its_evidence,
     check_chapters_link_their_companions,
