@@ -1,28 +1,98 @@
 """The figures of chapter 09. Each function draws what it is given; the notebook computes every number."""
 
-from handgrad.course.figures import COLOUR, WIDTH, subplots
+import numpy as np
+
+from handgrad.course.figures import COLOUR, WIDTH, backward_graph, subplots
 
 
-def edges(x, W, dy):
-    """✎ Inputs x (D,) at the left, gradients dy (F,) at the right, weights W (D, F) between them."""
-    fig, ax = subplots(size=(WIDTH, 2.5))
-    rows = [len(dy) * (i + 0.5) / len(x) - 0.5 for i in range(len(x))]  # as high as the outputs
-    box = dict(boxstyle="round,pad=0.35", fc="white", ec=COLOUR["grey"])
-    for i, (value, row) in enumerate(zip(x, rows, strict=True)):
-        for j, weight in enumerate(W[i]):
-            ax.plot([0, 1], [row, j], color=COLOUR["grey"], lw=1, ls="-")
-            ax.text(0.25, row + 0.25 * (j - row), f"{weight:g}", va="center", backgroundcolor="white")
-        ax.text(0, row, f"x = {value:g}", ha="center", va="center", bbox=box)
-    for j, arriving in enumerate(dy):
-        ax.text(1, j, f"dy = {arriving:g}", ha="center", va="center", bbox=box, color=COLOUR["vermilion"])
-    ax.set(xlim=(-0.2, 1.2), ylim=(len(dy) - 0.5, -0.5))
-    ax.set_axis_off()
+def kinds(masks, tokens):
+    """Masks {title: (T, T)} as tables: queries downwards, keys across; tokens: their names."""
+    fig, axes = subplots(1, len(masks), (WIDTH, 2.9))
+    for ax, (title, mask) in zip(axes, masks.items(), strict=True):
+        ax.imshow(mask, cmap="Blues", vmin=0, vmax=2)
+        for (i, j), allowed in np.ndenumerate(mask):
+            look = dict(color=COLOUR["black"]) if allowed else dict(color=COLOUR["grey"])
+            ax.text(j, i, int(allowed), ha="center", va="center", fontsize=11, **look)
+        ax.set_title(title)
+        ax.set_xticks(range(len(tokens)), tokens, rotation=90)
+        ax.set_yticks(range(len(tokens)), tokens)
+        ax.tick_params(length=0, labelleft=ax is axes[0])
+        ax.set_xlabel("key")
+    axes[0].set_ylabel("query")
     return fig
 
 
-def bars(ax, dx):
-    """✎ A bar for each entry of dx (D,), on axes given by `interactive.frames`."""
-    ax.bar(range(len(dx)), dx, color=COLOUR["vermilion"])
-    ax.axhline(0, color=COLOUR["black"], lw=0.8, ls="-")
-    ax.set(ylim=(-6, 6), ylabel="dx")
-    ax.set_xticks(range(len(dx)), [f"input {i}" for i in range(len(dx))])
+def integers():
+    """One query, three keys, the last forbidden: what passes forward on the edges, and what comes back."""
+    names = [f"$u_{j}$" for j in range(3)]
+    nodes = {name: (0, 1 - j) for j, name in enumerate(names)} | {"softmax": (1.5, 0)}
+    nodes |= {f"$a_{j}$": (3.0, 1 - j) for j in range(3)} | {"$y$": (4.4, 0), "$L$": (5.6, 0)}
+    scores, pushes = ["ln 3", "0", "ln 4 − ∞"], ["−12", "+12", "0"]
+    weights, values, prices = ["¾", "¼", "0"], ["0", "64", "80"], ["0", "64", "80"]
+    edges = [(name, "softmax", s, "", d) for name, s, d in zip(names, scores, pushes, strict=True)]
+    edges += [("softmax", f"$a_{j}$", weights[j], "", prices[j]) for j in range(3)]
+    edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", "1") for j in range(3)]
+    return backward_graph(nodes, [*edges, ("$y$", "$L$", "16", "", "1")], height=4.2)
+
+
+def graph():
+    """Masked attention forward and backward, with shapes; nothing comes back to the mask."""
+    nodes = {"Q": (0, 2), "K": (0, 0), "scores": (1.5, 1), "M": (2.3, 0), "+": (3.3, 2)}
+    nodes |= {"softmax": (5.1, 2), "V": (5.1, 0), "average": (6.3, 1), "L": (8.9, 1)}
+    edges = [
+        ("Q", "scores", "", "(T, K)", "dQ"),
+        ("K", "scores", "", "(S, K)", "dK"),
+        ("scores", "+", "U", "(T, S)", "dU"),
+        ("M", "+", "", "(T, S)", ""),
+        ("+", "softmax", "S", "", "dS"),
+        ("softmax", "average", "A", "(T, S)", "dA"),
+        ("V", "average", "", "(S, E)", "dV"),
+        ("average", "L", "Y", "(T, E)", "dY"),
+    ]
+    return backward_graph(nodes, edges, height=4.2)
+
+
+def answer(axes, a, ds, on, keys):
+    """One row: its weights a (S,) at the left, the gradient of its scores ds (S,) at the right."""
+    left, right = axes
+    places = np.arange(len(keys))
+    left.bar(places, a, color=COLOUR["blue"], width=0.6)
+    right.bar(places, ds, color=[COLOUR["vermilion"] if d > 0 else COLOUR["blue"] for d in ds], width=0.6)
+    right.axhline(0, color=COLOUR["black"], lw=0.8, ls="-")
+    left.set(ylim=(0, 1.05), ylabel="a")
+    right.set(ylim=(-1.3, 1.3), ylabel="ds")
+    for ax in axes:
+        for place in places[~np.array(on)]:
+            ax.axvspan(place - 0.4, place + 0.4, color="#E4E4E4", lw=0)
+        ax.set_xlim(-0.5, len(keys) - 0.5)
+        ax.set_xticks(places, keys)
+        ax.tick_params(length=0)
+
+
+def by_position(losses, level):
+    """Losses {title: {way: (T,)}} by position, a panel for each way to read; level: (name, loss)."""
+    ways = list(next(iter(losses.values())))
+    fig, axes = subplots(1, len(ways), (WIDTH, 3.2), sharey=True)
+    marks = dict(zip(losses, "os^", strict=True))
+    for ax, way in zip(axes, ways, strict=True):
+        for title, found in losses.items():
+            ax.plot(np.maximum(found[way], 1e-4), marker=marks[title], label=title)
+        ax.axhline(level[1], color=COLOUR["black"], lw=1, ls=":")
+        ax.set_yscale("log")
+        ax.set(title=way, xlabel="position")
+    axes[0].set_ylabel("loss in nats per token")
+    axes[0].text(0, 1.15 * level[1], level[0], va="bottom")
+    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=len(losses))
+    return fig
+
+
+def shares(rho, following):
+    """Shares rho (n, 2) of two heads, each case drawn as the token that follows (n,)."""
+    fig, ax = subplots(size=(WIDTH, 4.0))
+    looks = list(COLOUR.values())
+    for token in np.unique(following):
+        x, y = rho[following == token].T
+        look = dict(marker=f"${token}$", ls="none", ms=7, alpha=0.8)
+        ax.plot(x, y, color=looks[token % len(looks)], mec="none", **look)
+    ax.set(xlabel="share ρ, head 0", ylabel="share ρ, head 1", xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    return fig

@@ -7,7 +7,14 @@ is `masked_first`, the shipped one, or `masked_last`, a formula in print that ma
 import numpy as np
 
 from ... import model
-from ...blocks import normalize, normalize_backward, sublayer, sublayer_backward, transform, transform_backward
+from ...blocks import (
+    normalize,
+    normalize_backward,
+    sublayer,
+    sublayer_backward,
+    transform,
+    transform_backward,
+)
 from ...ops import (
     attention,
     attention_backward,
@@ -23,7 +30,7 @@ from ...ops import (
 
 
 def masked_last(q, k, v, mask=None):
-    """q (..., T, K), k (..., S, K), v (..., S, E) -> y (..., T, E), cache: the weights are masked, too late."""
+    """q (..., T, K), k (..., S, K), v (..., S, E) -> y (..., T, E), cache: masked too late."""
     _, cache = attention(q, k, v)
     kept = cache["a"] if mask is None else np.where(mask, cache["a"], 0.0)  # (..., T, S)
     return kept @ v, cache | {"a": kept, "before": cache["a"], "mask": mask}
@@ -81,7 +88,9 @@ def blocks(x, params, config, mask, pair=FIRST):
         return lambda h: transform(h, part, config.activation)
 
     for block in params["decoder"]:
-        x, one = sublayer(x, f(block["self_attention"]), block["self_attention_norm"], config.norm, config.eps)
+        x, one = sublayer(
+            x, f(block["self_attention"]), block["self_attention_norm"], config.norm, config.eps
+        )
         x, two = sublayer(x, g(block["feed_forward"]), block["feed_forward_norm"], config.norm, config.eps)
         caches.append((one, two))
     y, normed = normalize(x, params["decoder_norm"], config.eps)
