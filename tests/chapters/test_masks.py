@@ -1,28 +1,324 @@
-"""Chapter 09: what belongs to it and to nobody else."""
+"""Chapter 09: its exercises derived again, solved otherwise and answered wrongly; its leaking models."""
 
 import numpy as np
+import optree
+import pytest
+import torch
 from judging import check_answers
-from sympy import diff, symbols
 
-from handgrad.chapters.masks import exercises, figures
+from handgrad import check, model, ops
+from handgrad.chapters.masks import exercises, figures, leaks, stack
+from handgrad.config import Config, init
+from handgrad.course import judge
+
+# The answers, derived a second time by automatic differentiation, or by trying ------------------------------
+
+
+def tensors(*arrays):
+    return [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in arrays]
+
+
+def agree(mine, loss, wanted):
+    for gradient, dx in zip(mine, torch.autograd.grad(loss, wanted), strict=True):
+        np.testing.assert_allclose(gradient, dx, rtol=1e-10, atol=1e-12)
+
+
+def attended(q, k, v, allowed, bias=0.0):
+    """Masked attention by exponentials and products with 0 and 1; 0 where nothing is allowed."""
+    w = allowed * torch.exp(q @ k.mT / q.shape[-1] ** 0.5 + bias)
+    total = w.sum(-1, keepdim=True)
+    return w / torch.where(total == 0, 1.0, total) @ v
+
+
+def test_packed_mask_says_on_what_each_prediction_depends():
+    """Documents alone and packed have the same outputs at the same places, with this mask and no other."""
+    rng = np.random.default_rng(0)
+    for case in exercises.PACKED_MASK.cases:
+        (documents,) = case.inputs
+        mask = exercises.packed_mask(documents)
+        q, k, v = rng.standard_normal((3, *documents.shape, 4))
+        packed, _ = ops.attention(q, k, v, mask)
+        for n, row in enumerate(documents):
+            assert (packed[n, row == 0] == 0).all()
+            for number in set(row) - {0}:
+                own = row == number
+                alone, _ = ops.attention(q[n, own], k[n, own], v[n, own], ops.causal_mask(own.sum()))
+                np.testing.assert_allclose(packed[n, own], alone, rtol=1e-12)
+
+
+def test_window_gradients_by_autograd():
+    for case in exercises.WINDOW_GRADIENTS.cases:
+        dy, q, k, v, window = case.inputs
+        inputs = tensors(q, k, v)
+        band = torch.ones(q.shape[1], q.shape[1]).tril().triu(1 - window)
+        loss = (torch.tensor(dy) * attended(*inputs, band)).sum()
+        agree(exercises.window_gradients(dy, q, k, v, window), loss, inputs)
+
+
+def test_bias_gradient_by_autograd():
+    blind = 0
+    for case in exercises.BIAS_GRADIENT.cases:
+        dy, q, k, v, bias, mask = case.inputs
+        blind += (~mask.any(-1)).sum()
+        (w,) = tensors(bias)
+        allowed = torch.tensor(mask)[:, None]
+        loss = (torch.tensor(dy) * attended(*map(torch.tensor, (q, k, v)), allowed, w)).sum()
+        agree([exercises.bias_gradient(dy, q, k, v, bias, mask)], loss, [w])
+    assert blind
+
+
+def test_seen_through_is_what_random_stacks_do():
+    """In a stack of random layers with residual connections exactly those derivatives are not 0."""
+    rng = np.random.default_rng(1)
+    for case in exercises.SEEN_THROUGH.cases:
+        mask, layers = case.inputs
+        jacobian = np.eye(len(mask))
+        for _ in range(layers):
+            jacobian = (np.eye(len(mask)) + mask * rng.uniform(0.5, 1, mask.shape)) @ jacobian
+        np.testing.assert_array_equal(exercises.seen_through(mask, layers), jacobian > 0)
+
+
+def test_leaks_are_counted_by_walking_all_ways():
+    def reach(mask, layers, i):
+        if layers == 0:
+            return {i}
+        return set().union(*(reach(mask, layers - 1, n) for n in {i, *np.flatnonzero(mask[i])}))
+
+    for case in exercises.COUNT_LEAKS.cases:
+        influence, mask, layers = case.inputs
+        counts = [
+            sum(
+                x[i, j] != 0 for i in range(len(mask)) for j in set(range(len(mask))) - reach(mask, layers, i)
+            )
+            for x in influence
+        ]
+        np.testing.assert_array_equal(exercises.count_leaks(influence, mask, layers), counts)
+
+
+def test_the_cases_hold_what_the_exercises_promise():
+    """Padding on either side and none, a query that does not see itself, tiny and negative leaks."""
+    rows = [row for case in exercises.PACKED_MASK.cases for row in case.inputs[0]]
+    assert {(row[0] == 0, row[-1] == 0) for row in rows} >= {(True, False), (False, True), (False, False)}
+    assert any(len(set(row) - {0}) > 1 for row in rows)
+    assert any(not mask.diagonal().all() for mask, _ in (c.inputs for c in exercises.SEEN_THROUGH.cases))
+    values = np.concatenate([case.inputs[0].ravel() for case in exercises.COUNT_LEAKS.cases])
+    assert (values < 0).any() and ((values != 0) & (abs(values) < 1e-12)).any()
+
+
+# Right answers, written otherwise ---------------------------------------------------------------------------
+
+
+def packed_with_blind_padding(documents):
+    mask = (documents[:, :, None] == documents[:, None]) & ops.causal_mask(documents.shape[1])
+    mask[documents == 0] = False
+    return mask
+
+
+def window_by_shipped(dy, q, k, v, window):
+    band = np.tri(q.shape[1]) - np.tri(q.shape[1], k=-window) > 0
+    return ops.attention_backward(dy, ops.attention(q, k, v, band)[1])
+
+
+def window_by_queries(dy, q, k, v, window):
+    dq, dk, dv = map(np.zeros_like, (q, k, v))
+    for n, i in np.ndindex(q.shape[:2]):
+        seen = slice(max(0, i - window + 1), i + 1)
+        _, cache = ops.attention(q[n, i : i + 1], k[n, seen], v[n, seen])
+        (dq[n, i],), dk_seen, dv_seen = ops.attention_backward(dy[n, i : i + 1], cache)
+        dk[n, seen] += dk_seen
+        dv[n, seen] += dv_seen
+    return dq, dk, dv
+
+
+def bias_by_einsum(dy, q, k, v, bias, mask):
+    w = mask[:, None] * np.exp(q @ k.mT / q.shape[-1] ** 0.5 + bias)
+    a = w / np.maximum(w.sum(-1, keepdims=True), 1e-300)
+    da = np.einsum("nhie,nhje->nhij", dy, v)
+    return np.einsum("nhij,nhij->hij", a, da - np.einsum("nhij,nhij->nhi", a, da)[..., None])
+
+
+def bias_by_sequences(dy, q, k, v, bias, mask):
+    found = np.zeros_like(bias)
+    for n, h, i in np.ndindex(*q.shape[:3]):
+        seen = mask[n, i]
+        if seen.any():
+            a = ops.softmax(q[n, h, i] @ k[n, h, seen].T / q.shape[-1] ** 0.5 + bias[h, i, seen])[0]
+            found[h, i, seen] += ops.softmax_backward(v[n, h, seen] @ dy[n, h, i], {"a": a})
+    return found
+
+
+def seen_by_sets(mask, layers):
+    seen = np.eye(len(mask), dtype=bool)
+    for _ in range(layers):
+        seen = np.array([seen[[i, *np.flatnonzero(row)]].any(axis=0) for i, row in enumerate(mask)])
+    return seen
+
+
+def leaks_one_by_one(influence, mask, layers):
+    seen = seen_by_sets(mask, layers)
+    return [sum(bool(x[i, j]) and not seen[i, j] for i, j in np.ndindex(*x.shape)) for x in influence]
+
+
+RIGHT = {
+    "packed_mask": (packed_with_blind_padding, lambda d: 1 * packed_with_blind_padding(d)),
+    "window_gradients": (window_by_shipped, window_by_queries),
+    "bias_gradient": (bias_by_einsum, bias_by_sequences),
+    "seen_through": (
+        seen_by_sets,
+        lambda mask, n: np.linalg.matrix_power(mask + np.eye(len(mask)), n) > 0,
+    ),
+    "count_leaks": (
+        leaks_one_by_one,
+        lambda x, mask, n: ((x != 0) & ~seen_by_sets(mask, n)).sum(-1).sum(-1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_answers_are_accepted_however_written(name):
+    check_answers(name, RIGHT[name])
+
+
+def test_every_exercise_has_been_solved_otherwise():
+    assert set(RIGHT) == set(judge.chapters()["masks"])
+
+
+# Wrong answers that a learner gives -------------------------------------------------------------------------
+
+
+def packed(rule):
+    """The mask from (same, words, past) and the documents."""
+
+    def answer(documents):
+        same = documents[:, :, None] == documents[:, None]
+        return rule(same, (documents != 0)[:, None], ops.causal_mask(documents.shape[1]))
+
+    return answer
+
+
+def window(allowed=lambda i, j, w: (j <= i) & (j > i - w), late=False, change=lambda *x: x):
+    """The gradients with another window, a late mask, or changed at the end."""
+
+    def answer(dy, q, k, v, w):
+        t = np.arange(q.shape[1])
+        rule = stack.LAST if late else stack.FIRST
+        _, cache = rule[0](q, k, v, allowed(t[:, None], t, w))
+        return change(*ops.attention_backward(dy, cache | {"kept": cache["a"], "normalised": cache}))
+
+    return answer
+
+
+def biased(scores=lambda u, m: np.where(m, u, -np.inf), reduce=lambda ds, m: ds.sum(0), soft=ops.softmax):
+    """The gradient with other scores, another softmax or another end."""
+
+    def answer(dy, q, k, v, bias, mask):
+        a = soft(scores(q @ k.mT / q.shape[-1] ** 0.5 + bias, mask[:, None]))[0]
+        return reduce(ops.softmax_backward(dy @ v.mT, {"a": a}), mask)
+
+    return answer
+
+
+def naive(s):
+    with np.errstate(invalid="ignore"):
+        e = np.exp(s - s.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True), {}
+
+
+def counted(felt=lambda x: x != 0, reduce=lambda leak, x: leak.sum((1, 2)), layers=0):
+    def answer(x, mask, n):
+        return reduce(~seen_by_sets(mask, n + layers) & felt(x), x)
+
+    return answer
+
+
+WRONG = [
+    ("packed_mask", packed(lambda same, words, past: same & past), "Padding sees padding"),
+    ("packed_mask", packed(lambda same, words, past: words & past), "earlier documents"),
+    ("packed_mask", packed(lambda same, words, past: same & words), "not causal"),
+    ("packed_mask", packed(lambda same, words, past: same & words & past.T), "Turned round"),
+    ("packed_mask", packed(lambda same, words, past: ~(same & words & past)), "exchanged"),
+    ("packed_mask", packed(lambda same, words, past: (same & words & past)[0]), "shape"),
+    ("packed_mask", packed(lambda same, words, past: words.mT & past), "as a query"),
+    ("packed_mask", packed(lambda same, words, past: np.where(same & words & past, 0, -np.inf)), "infinite"),
+    ("window_gradients", window(lambda i, j, w: (j <= i) & (j >= i - w)), "one too wide"),
+    ("window_gradients", window(lambda i, j, w: (j <= i) & (j > i - w + 1)), "one too narrow"),
+    ("window_gradients", window(lambda i, j, w: abs(i - j) < w), "not causal"),
+    ("window_gradients", window(lambda i, j, w: j <= i), "whole causal mask"),
+    ("window_gradients", window(lambda i, j, w: (j <= i) & (i // w == j // w)), "blocks"),
+    ("window_gradients", window(late=True), "after the softmax"),
+    ("window_gradients", window(change=lambda dq, dk, dv: (dk, dq, dv)), "wrong order"),
+    ("window_gradients", window(change=lambda dq, dk, dv: (2 * dq, dk, dv)), "factor too many|exactly twice"),
+    ("window_gradients", window(change=lambda dq, dk, dv: (-dq, -dk, dv)), "sign"),
+    ("bias_gradient", biased(reduce=lambda ds, m: ds.mean(0)), "mean over the batch"),
+    ("bias_gradient", biased(reduce=lambda ds, m: ds[0]), "Only the first"),
+    ("bias_gradient", biased(reduce=lambda ds, m: ds.sum((0, 1))), "Each head has its own"),
+    ("bias_gradient", biased(lambda u, m: u), "mask is not used"),
+    ("bias_gradient", biased(lambda u, m: np.where(m, u, -1e9)), "equally"),
+    ("bias_gradient", biased(lambda u, m: u - 1e9 * ~m), "no mask"),
+    ("bias_gradient", biased(lambda u, m: np.where(m, u, 0)), "ordinary score"),
+    ("bias_gradient", biased(soft=naive), "NaN"),
+    ("seen_through", lambda mask, n: mask, "This is the mask"),
+    ("seen_through", lambda mask, n: seen_by_sets(mask, n - 1), "too few"),
+    ("seen_through", lambda mask, n: seen_by_sets(mask, len(mask)), "any number of layers"),
+    ("seen_through", lambda mask, n: seen_by_sets(mask, n).T, "Turned round"),
+    ("seen_through", lambda mask, n: np.linalg.matrix_power(1 * mask, n) > 0, "residual connection"),
+    (
+        "seen_through",
+        lambda mask, n: np.linalg.matrix_power(mask + np.eye(len(mask)), n),
+        "numbers of ways|wrong",
+    ),
+    ("count_leaks", counted(lambda x: abs(x) > 1e-6), "tolerance"),
+    ("count_leaks", counted(lambda x: x > 0), "Negative"),
+    ("count_leaks", counted(reduce=lambda leak, x: leak.any((1, 2))), "how many pairs"),
+    ("count_leaks", counted(reduce=lambda leak, x: leak.sum()), "counted together"),
+    ("count_leaks", counted(reduce=lambda leak, x: np.where(leak, abs(x), 0).max((1, 2))), "largest"),
+    ("count_leaks", counted(layers=1), "too many"),
+    ("count_leaks", lambda x, mask, n: (~mask & (x != 0)).sum((1, 2)), "one layer"),
+]
+
+
+@pytest.mark.parametrize(("name", "answer", "words"), WRONG, ids=lambda x: x if isinstance(x, str) else "")
+def test_a_wrong_answer_is_told(name, answer, words):
+    check_answers(name, [answer], wrong=(words, ""))
+
+
+# The leaking models -----------------------------------------------------------------------------------------
+
+SMALL = dict(kind="decoder", V=10, D=12, H=3, F=20, N=2, norm="pre", final_norm=True)
+SMALL |= dict(positions="learned", T_max=6, tied=False)
+
+
+def test_masked_first_the_stack_is_the_shipped_model():
+    config = Config(**SMALL)
+    params, batch = init(config, np.random.default_rng(0)), leaks.random_tokens(np.random.default_rng(1))
+    loss, grads = stack.loss_and_gradients(params, config, batch, ops.causal_mask(6))
+    wanted, wanted_grads = model.loss_and_gradients(params, config, batch)
+    assert loss == pytest.approx(wanted, rel=1e-14)
+    assert optree.tree_structure(grads) == optree.tree_structure(wanted_grads)
+    assert leaks.differ(grads, wanted_grads) < 1e-14
+
+
+@pytest.mark.parametrize("mask", [None, np.tri(5, 7, 1) > 0])
+def test_masked_last_has_the_right_gradient_of_the_wrong_function(mask):
+    rng = np.random.default_rng(2)
+    given = {
+        "q": rng.normal(size=(2, 5, 4)),
+        "k": rng.normal(size=(2, 7, 4)),
+        "v": rng.normal(size=(2, 7, 3)),
+    }
+    check.differences(check.Pair(*stack.LAST), rng, given, {"mask": mask})
+    late, first = stack.masked_last(**given, mask=mask), ops.attention(**given, mask=mask)
+    if mask is None:
+        np.testing.assert_array_equal(late[0], first[0])
+    else:
+        rho = late[1]["a"].sum(axis=-1, keepdims=True)
+        np.testing.assert_allclose(late[0], rho * first[0], rtol=1e-12)
 
 
 def test_the_figures_draw_what_they_are_given():
-    x, W, dy = np.array([1, 2]), np.array([[3, 0, 1], [0, 1, 1]]), np.array([1, 0, 2])
-    shown = [text.get_text() for text in figures.edges(x, W, dy).axes[0].texts]
-    assert [text for text in shown if text.startswith("dy")] == ["dy = 1", "dy = 0", "dy = 2"]
-
-
-def test_the_slope_is_the_derivative():
-    x_0, x_1, w_0, w_1 = symbols("x_0 x_1 w_0 w_1")
-    loss = (w_0 * x_0 + w_1 * x_1) ** 2 / 2
-    assert diff(loss, x_0).equals(exercises.masks_slope(x_0, x_1, w_0, w_1))
-
-
-def test_right_answers_are_accepted_however_written():
-    check_answers("masks_dx", [lambda dy, W: np.einsum("btf,df->btd", dy, W)])
-
-
-def test_a_mistake_on_no_list_is_found():
-    wrong = ("A factor is missing|A weighted sum has lost", "")
-    check_answers("masks_dx", [lambda dy, W: np.ones_like(dy) @ W.T], wrong=wrong)
+    both = {"causal": ops.causal_mask(3), "none": np.ones((3, 3), bool)}
+    fig = figures.kinds(both, ["a", "b", "c"])
+    assert [text.get_text() for text in fig.axes[0].texts] == list("100110111")
+    assert {"−12", "+12", "¾"} <= {text.get_text() for text in figures.integers().axes[0].texts}
+    shown = figures.shares(np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([3, 5])).axes[0].lines
+    assert [line.get_marker() for line in shown] == ["$3$", "$5$"]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from handgrad.course.figures import COLOUR, WIDTH, backward_graph, subplots
+from handgrad.course.figures import COLOUR, LINES, WIDTH, backward_graph, subplots
 
 
 def kinds(masks, tokens):
@@ -89,7 +89,7 @@ def by_position(losses, level):
 def shares(rho, following):
     """Shares rho (n, 2) of two heads, each case drawn as the token that follows (n,)."""
     fig, ax = subplots(size=(WIDTH, 4.0))
-    looks = list(COLOUR.values())
+    looks = [COLOUR[name] for name in LINES]
     for token in np.unique(following):
         x, y = rho[following == token].T
         look = dict(marker=f"${token}$", ls="none", ms=7, alpha=0.8)
