@@ -52,15 +52,15 @@ def graph():
     return backward_graph(nodes, edges, height=4.2)
 
 
-def answer(axes, a, ds, on, keys):
-    """One row: its weights a (S,) at the left, the gradient of its scores ds (S,) at the right."""
+def answer(axes, a, du, on, keys):
+    """One row: its weights a (S,) at the left, the gradient of its scores du (S,) at the right."""
     left, right = axes
     places = np.arange(len(keys))
     left.bar(places, a, color=COLOUR["blue"], width=0.6)
-    right.bar(places, ds, color=[COLOUR["vermilion"] if d > 0 else COLOUR["blue"] for d in ds], width=0.6)
+    right.bar(places, du, color=[COLOUR["vermilion"] if d > 0 else COLOUR["blue"] for d in du], width=0.6)
     right.axhline(0, color=COLOUR["black"], lw=0.8, ls="-")
     left.set(ylim=(0, 1.05), ylabel="a")
-    right.set(ylim=(-1.3, 1.3), ylabel="ds")
+    right.set(ylim=(-1.3, 1.3), ylabel="du")
     for ax in axes:
         for place in places[~np.array(on)]:
             ax.axvspan(place - 0.4, place + 0.4, color="#E4E4E4", lw=0)
