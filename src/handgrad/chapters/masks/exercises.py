@@ -40,6 +40,11 @@ def with_a_blind_query(allowed):
     return allowed
 
 
+def before(rng, shape):
+    """Each query sees the position before it, and not itself."""
+    return np.eye(shape[0], k=-1) > 0
+
+
 def band(rng, shape):
     """A window of two: each query sees itself and the position before."""
     return (np.eye(shape[0]) + np.eye(shape[0], k=-1)) > 0
@@ -114,6 +119,18 @@ PACKED_MASK = Exercise(
           return same & words & past → return (queries != 0) & past
     - Padding sees itself. A key whose number is 0 is hidden from everybody, itself included.
           return same & words & past → return same & past & (words | np.eye(T, dtype=bool))
+    - Everybody sees padding. A key whose number is 0 is hidden from all.
+          return same & words & past → return (same | (keys == 0)) & past
+    - The same document *or* not later is enough here. Both are needed: join them with &.
+          return same & words & past → return (same | past) & words
+    - Only padding is hidden, as key and as query: documents are not kept apart, nor is the future hidden.
+          return same & words & past → return words & (queries != 0)
+    - Only later tokens of the document are seen. A token sees itself and what is before it.
+          return same & words & past → return same & words & ~past
+    - A document sees those with larger numbers. The numbers are names: only equal ones belong together.
+          same = queries == keys → same = queries <= keys
+    - These are products of numbers of documents. They are not 0 for two different documents, either.
+          return same & words & past → return queries * keys * past
     - A token sees all documents but its own.
           same = queries == keys → same = queries != keys
     - One condition is enough here, and all are needed: join them with &.
@@ -193,6 +210,11 @@ WINDOW_GRADIENTS = Exercise(
     - The mask comes after the softmax, so the weights of a row do not add up to 1. Mask the scores.
           s = np.where(allowed, scale * (q @ k.mT), -np.inf) → s = scale * (q @ k.mT)
           a = softmax(s)[0] → a = allowed * softmax(s)[0]
+    - This is the right gradient of a wrong layer: the mask comes after the softmax, in the backward as well.
+      Mask the scores.
+          s = np.where(allowed, scale * (q @ k.mT), -np.inf) → s = scale * (q @ k.mT)
+          dv = a.mT @ dy → dv = (allowed * a).mT @ dy
+          da = dy @ v.mT → da = allowed * (dy @ v.mT)
     - The mask is used in the backward only: ds is masked, but the weights are those of all positions.
           s = np.where(allowed, scale * (q @ k.mT), -np.inf) → s = scale * (q @ k.mT)
           ds = a * (da - mean) → ds = allowed * a * (da - mean)
@@ -288,6 +310,12 @@ BIAS_GRADIENT = Exercise(
     - The mask comes after the softmax: the hidden keys have taken their share of the denominator.
           np.where(allowed, u, -np.inf) → u
           a = softmax(s)[0] → a = allowed * softmax(s)[0]
+    - This is the right gradient of a wrong layer: the mask comes after the softmax, in the backward as well.
+      Mask the scores.
+          np.where(allowed, u, -np.inf) → u
+          da = dy @ v.mT → da = allowed * (dy @ v.mT)
+    - The mask of the first sequence is used for all of them. Each has its own.
+          allowed = mask[:, np.newaxis] → allowed = mask[:1, np.newaxis]
     - The mask is used the wrong way round: True means that the query may look.
           np.where(allowed, u, -np.inf) → np.where(allowed, -np.inf, u)
     - Hidden scores are set to 0. A score of 0 is an ordinary score: exp(0) = 1. Set them to -∞.
@@ -371,6 +399,7 @@ SEEN_THROUGH = Exercise(
         "one layer": {"layers": number(1)},
         "a window of two": {"mask": Draw("S S", band)},
         "four layers": {"layers": number(4)},
+        "only the one before": {"mask": Draw("S S", before), "layers": number(3)},
     },
     stories="""
     - The residual connection is forgotten: around every layer a token reaches its own output.
@@ -402,6 +431,11 @@ SEEN_THROUGH = Exercise(
     - The first layer has no residual connection here, so the way through the residual connections alone is
       missing. Around every layer a token reaches its own output.
           astype(int), layers) → astype(int), layers - 1) @ mask
+    - Only the first layer has a residual connection here. All of them have one.
+          return paths > 0 → return np.linalg.matrix_power(1 * mask, layers - 1) @ step > 0
+    - These are the ways of full length, and the mask. A way may also be shorter, and be passed by residual
+      connections.
+          return paths > 0 → return (np.linalg.matrix_power(1 * mask, layers) > 0) | mask
     - Asked for more than one way. One is enough.
           return paths > 0 → return paths > 1
     - This is the mask and its square: two layers, of which the first has no residual connection.
@@ -454,6 +488,8 @@ COUNT_LEAKS = Exercise(
           forbidden = paths == 0 → forbidden = ~mask
     - The residual connections are forgotten: around every layer a token reaches its own output.
           step = mask | np.eye(len(mask), dtype=bool) → step = mask
+    - A token that reaches its own output is counted as a leak, too. The residual connection lets it.
+          forbidden = paths == 0 → forbidden = (paths == 0) | np.eye(len(mask), dtype=bool)
     - All implementations are counted together. Each has a number of its own.
           leaks.sum(axis=(1, 2)) → leaks.sum()
     - Counted are the outputs that leak, and not the pairs.
