@@ -154,10 +154,18 @@ def test_the_pairs_against_autograd():
             np.testing.assert_allclose(mine, theirs.grad, atol=1e-12)
 
 
-def test_the_cases_hold_padding_of_unequal_lengths():
+def test_the_cases_hold_padding_at_the_start_between_and_at_the_end():
     padded = [case.inputs[1] == -100 for case in exercises.WEIGHTED_DZ.cases]
     assert any(len(set(rows.sum(axis=1))) > 1 for rows in padded)
-    assert not any(rows.all(axis=1).any() for rows in padded)
+    assert not any(rows.all(axis=1).any() or rows.all(axis=0).any() for rows in padded)
+    kinds = {word for rows in padded for row in rows for word in where_padding_stands(row)}
+    assert kinds == {"start", "between", "end"}
+
+
+def where_padding_stands(row):
+    counted = np.flatnonzero(~row)
+    for t in np.flatnonzero(row):
+        yield "start" if t < counted[0] else "end" if t > counted[-1] else "between"
 
 
 # Right answers, written otherwise ---------------------------------------------------------------------------
@@ -278,6 +286,24 @@ def without_maximum(total):
     return dz
 
 
+def until_padding(z, targets, w):
+    dz, total = np.zeros(z.shape), 0.0
+    for b, t in np.ndindex(*targets.shape):
+        if -100 in targets[b, : t + 1]:
+            continue  # the inner loop has ended with `break`
+        y = targets[b, t]
+        dz[b, t] = w[y] * (soft(z[b, t]) - np.eye(len(w))[y])
+        total += w[y]
+    return dz / total
+
+
+def only_the_first(z, targets, w):
+    whole, dz = weighted()(z, targets, w), np.zeros(z.shape)
+    for b, n in enumerate((targets != -100).sum(axis=1)):
+        dz[b, :n] = whole[b, :n]
+    return dz
+
+
 def zero_is_padding(z, targets, w):
     return weighted_by_loops(z, np.where(targets > 0, targets, -100), w)
 
@@ -387,6 +413,8 @@ WRONG = [
         "number m of targets.*Besides, the exponentials overflow",
         "^$",
     ),
+    ("weighted_dz", until_padding, "follows the first padding.*`continue`", "^$"),
+    ("weighted_dz", only_the_first, "taken to stand at the end", "^$"),
     ("weighted_dz", zero_is_padding, "Token 0 is taken for padding", ""),
     ("weighted_dz", normalised(np.sum), "over the vocabulary, and then the number", ""),
     ("weighted_dz", normalised(np.mean), "to the mean 1, and then the number", ""),

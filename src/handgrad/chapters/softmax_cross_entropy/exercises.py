@@ -17,11 +17,10 @@ def high_once(z):
 
 
 def with_padding(rng, shape):
-    """Right tokens; sequences end at different lengths, and behind the end stands -100."""
+    """Right tokens, and -100 at every third position, from another one on in each sequence."""
     targets = rng.integers(shape[-1], size=shape[:-1])
-    for b, row in enumerate(targets):
-        row[max(1, len(row) - b) :] = -100
-    return targets
+    b, t = np.ogrid[: shape[0], : shape[1]]
+    return np.where((b + t) % 3 == 2, -100, targets)
 
 
 # 1 ----------------------------------------------------------------------------------------------------------
@@ -140,6 +139,12 @@ WEIGHTED_DZ = Exercise(
     + each_with_overflow("""
     - Token 0 is taken for padding. Padding is -100, and 0 is a token like any other.
           counted = targets != -100 → counted = targets > 0
+    - All that follows the first padding of a sequence is left out. Padding can stand anywhere: in a loop,
+      `continue` in place of `break`.
+          counted = targets != -100 → counted = np.cumprod(targets != -100, axis=1) == 1
+    - Padding is taken to stand at the end: of each sequence only the first positions have a gradient, as many
+      as are not padding. It can stand anywhere.
+          return weight → return ((np.arange(y.shape[1]) < counted.sum(axis=1)[:, None]) * weight)
     - The weights are normalised over the vocabulary, and then the number of targets divides. Divide by the
       weights of the targets instead, each as often as it occurs.
           np.where(counted, w[y], 0.0) → np.where(counted, w[y] / w.sum(), 0.0)
