@@ -352,11 +352,30 @@ def distilled(power, student=1, m=lambda z: z[..., 0].size):
     return lambda z, teacher, tau: tau**power * (soft(z / tau**student) - soft(teacher / tau)) / m(z)
 
 
+def preferred(teacher):
+    return np.eye(teacher.shape[-1])[teacher.argmax(-1)]
+
+
+def distilled_by(gap):
+    return lambda z, teacher, tau: gap(z, teacher, tau) / z[..., 0].size
+
+
 def paired(rows=0.5, columns=0.5, mean=True, over=1):
     def backward(u, v, tau):
         s, one = u @ v.T / tau, np.eye(len(u))
         ds = (rows * (soft(s, 1) - one) + columns * (soft(s, 0) - one)) / (len(u) if mean else 1)
         return ds @ v / tau**over, ds.T @ u / tau**over
+
+    return backward
+
+
+def paired_apart(of_u, of_v):
+    """du and dv from some of the two softmaxes only."""
+
+    def backward(u, v, tau):
+        s = u @ v.T / tau
+        parts = {axis: (soft(s, axis) - np.eye(len(u))) / (2 * len(u) * tau) for axis in (0, 1)}
+        return sum(parts[axis] for axis in of_u) @ v, sum(parts[axis] for axis in of_v).T @ u
 
     return backward
 
@@ -442,6 +461,14 @@ WRONG = [
     ("distill_dz", distilled(1, student=0), "student has no temperature", ""),
     ("distill_dz", distilled(1, m=len), "over the sequences only", ""),
     ("distill_dz", distilled(2, m=lambda z: 1), "1/τ is missing, and so is the mean", ""),
+    ("distill_dz", distilled_by(lambda z, y, tau: soft(z) - soft(y)), "not used at all, or it stands", ""),
+    ("distill_dz", distilled_by(lambda z, y, tau: soft(z) - preferred(y)), "row, and there is no", ""),
+    ("distill_dz", distilled_by(lambda z, y, tau: tau * (soft(z / tau) - 1)), "1 stands where q should", ""),
+    ("pair_gradients", paired_apart([1], [0, 1]), "^Only the rows reach du.*dv is right", "^$"),
+    ("pair_gradients", paired_apart([0], [0, 1]), "^Only the columns reach du.*dv is right", "^$"),
+    ("pair_gradients", paired_apart([0, 1], [1]), "^Only the rows reach dv.*du is right", "^$"),
+    ("pair_gradients", paired_apart([0, 1], [0]), "^Only the columns reach dv.*du is right", "^$"),
+    ("pair_gradients", paired_apart([0], [1]), "Only the columns reach du.*Only the rows reach dv", "^$"),
     ("pair_gradients", paired(1, 0), "Only the rows", ""),
     ("pair_gradients", paired(0, 0.5), "Only the columns, and halved", ""),
     ("pair_gradients", paired(1, 1), "here they are added", ""),

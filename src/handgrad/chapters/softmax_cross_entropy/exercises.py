@@ -435,13 +435,22 @@ DISTILL_DZ = Exercise(
           keepdims=True)) / tau) → keepdims=True)))
     - The teacher's most probable token stands for its whole row. All its probabilities are wanted.
           q = f / f.sum(axis=-1, keepdims=True) → q = 1.0 * (f == f.max(axis=-1, keepdims=True))
-    - The temperature is not used at all: it stands in both softmaxes, and as τ² in front of the loss.
+    - The temperature is not used at all, or it stands behind the softmax and cancels. It divides the logits,
+      in both softmaxes, and τ² stands in front of the loss.
           tau_squared = tau**2 → tau_squared = 1
           one_over_tau = 1 / tau → one_over_tau = 1
           keepdims=True)) / tau) → keepdims=True)))
     - The teacher's most probable token stands for its whole row; and 1/τ, a link of the chain, is missing.
           q = f / f.sum(axis=-1, keepdims=True) → q = 1.0 * (f == f.max(axis=-1, keepdims=True))
           one_over_tau = 1 / tau → one_over_tau = 1
+    - The teacher's most probable token stands for its whole row, and there is no temperature. All the
+      teacher's probabilities are wanted, softened as the student's.
+          tau_squared = tau**2 → tau_squared = 1
+          one_over_tau = 1 / tau → one_over_tau = 1
+          keepdims=True)) / tau) → keepdims=True)))
+          q = f / f.sum(axis=-1, keepdims=True) → q = 1.0 * (f == f.max(axis=-1, keepdims=True))
+    - 1 stands where q should: each p_j is compared with what the teacher gives to the same token.
+          (p - q) → (p - 1)
     - The temperature divides the teacher's probabilities. It divides the logits, before the softmax.
           q = f / f.sum( → f = f**tau; q = 1 / tau * f / f.sum(
     - The gradient by the logits is p - q, without another factor p.
@@ -592,6 +601,14 @@ PAIR_GRADIENTS = Exercise(
       scores are made of both u and v: ds is one matrix.
           du = ds @ v → du = (rows - one_hot) / len(s) @ v
           dv = ds.T @ u → dv = ((columns - one_hot) / len(s)).T @ u
+    - Only the rows reach du. Both softmaxes are of the same scores: the whole ds belongs to du as to dv.
+          du = ds @ v → du = (rows - one_hot) / 2 / len(s) @ v
+    - Only the columns reach du. Both softmaxes are of the same scores: the whole ds belongs to du as to dv.
+          du = ds @ v → du = (columns - one_hot) / 2 / len(s) @ v
+    - Only the rows reach dv. Both softmaxes are of the same scores: the whole ds belongs to dv as to du.
+          dv = ds.T @ u → dv = ((rows - one_hot) / 2 / len(s)).T @ u
+    - Only the columns reach dv. Both softmaxes are of the same scores: the whole ds belongs to dv as to du.
+          dv = ds.T @ u → dv = ((columns - one_hot) / 2 / len(s)).T @ u
     - Divided by S². Each of the two losses is a mean over S pairs, not over S · S scores.
           / 2 / len(s) → / 2 / len(s) ** 2
     - The gradient went through the softmax once more: p - q is already the derivative by the scores.
