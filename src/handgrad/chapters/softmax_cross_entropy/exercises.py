@@ -73,6 +73,10 @@ Z_LOSS_SLOPE = Derivation(
     - The derivative of ln U by z_j is not 1/U: the inner derivative e^{z_j} belongs to it, and e^{z_j}/U is
       p_j.
           lam * 2 * log_U * p → lam * 2 * log_U * 2.718281828459045 ** (-log_U)
+    - e^{z_j} is the derivative of U. That of ln U is e^{z_j}/U, which is p_j.
+          lam * 2 * log_U * p → lam * 2 * log_U * p * exp(log_U)
+    - This is the loss, for the right token, and not its derivative.
+          return cross_entropy + penalty → return -log(p) + lam * log_U**2
     - 1 - p_j stands where p_j should: the derivative of ln U by z_j is e^{z_j}/U.
           lam * 2 * log_U * p → lam * 2 * log_U * (1 - p)
     - The gradient of -ln p_y by the logits is p_j - δ. With another factor p_j this is the way of p_y,
@@ -135,6 +139,10 @@ WEIGHTED_DZ = Exercise(
         "w": Draw("V", lambda rng, shape: rng.uniform(0.3, 3.0, shape)),
     },
     special={"logits near 1000": {"z": LOGITS.then(high_once)}},
+    only={
+        "logits near 1000": "There the exponentials overflow, or all of a row become 0. Take from each row "
+        "its own largest logit: p stays the same. To clip the logits, or to put 0 for NaN, changes p."
+    },
     stories=OVERFLOW
     + each_with_overflow("""
     - Token 0 is taken for padding. Padding is -100, and 0 is a token like any other.
@@ -205,6 +213,20 @@ WEIGHTED_DZ = Exercise(
           total = weight.sum() → total = weight.sum(axis=-1)[:, None, None] * len(z)
     - Each sequence is divided by its own weights. The loss is one weighted mean over the whole batch.
           total = weight.sum() → total = weight.sum(axis=-1)[:, None, None]
+    - Divided by the weights at the same position of all sequences. The loss is one weighted mean over the
+      whole batch.
+          total = weight.sum() → total = weight.sum(axis=0)[:, None]
+    - Divided inside the loop, by the weights of the positions so far. Divide by the whole sum, after the
+      loop.
+          total = weight.sum() → total = np.cumsum(weight).reshape(weight.shape)[..., None]
+    - This is p - q at each position. Neither weights nor mean are in it, or each weight has been divided by
+      itself: divide all by their sum.
+          np.where(counted, w[y], 0.0) → np.where(counted, 1.0, 0.0)
+          total = weight.sum() → total = 1.0
+    - The weight is that of the most probable token. It belongs to the right one, as the cost does.
+          np.where(counted, w[y], 0.0) → np.where(counted, w[p.argmax(axis=-1)], 0.0)
+    - The weights multiply the logits. They weigh the costs of the positions, and leave p alone.
+          np.exp(z - z.max(axis=-1, keepdims=True)) → np.exp(w * z - (w * z).max(axis=-1, keepdims=True))
     - The weights stand at the columns. A weight belongs to the position, through its right token, and
       multiplies the whole row.
           return weight[..., None] * → return counted[..., None] * w *
@@ -231,6 +253,9 @@ WEIGHTED_DZ = Exercise(
     - The weight of padding enters the mean. Its gradient is rightly 0, but the sum of the weights must leave
       it out as well.
           total = weight.sum() → total = w[y].sum()
+    - The weight of padding enters the mean. Its gradient is rightly 0, but the sum of the weights must leave
+      it out as well.
+          total = weight.sum() → total = w[targets % len(w)].sum()
     - Padding is taken for a token: -100 has chosen one from the end of the table. Its weight and its
       gradient must be 0.
           np.where(counted, w[y], 0.0) → w[np.where(counted, targets, -1)]
@@ -337,10 +362,24 @@ FOCAL_DZ = Exercise(
           -((1 - r) ** gamma) / r → -(1 - r) / r
     - The factor stands with p_y^γ; it is (1 - p_y)^γ, small where the model is sure.
           (1 - r) → r
+    - The factor stands with p_y^γ; it is (1 - p_y)^γ, small where the model is sure.
+          -((1 - r) ** gamma) / r → -(r**gamma) / r
+          gamma * (1 - r) ** (gamma - 1) → -gamma * r ** (gamma - 1)
     - The derivative of the softmax lacks its factor p_y: ∂p_y/∂z_j = p_y (δ - p_j).
           * r * (one_hot - p) → * (one_hot - p)
     - Only the right logit gets a gradient. All logits move p_y: ∂p_y/∂z_j = p_y (δ - p_j).
           (one_hot - p) → one_hot * (one_hot - p)
+    - Only the right logit gets a gradient, p_y dp_y. The backward of the softmax is p ∘ (dp - Σ p dp), and
+      the sum is missing.
+          (one_hot - p) → one_hot
+    - The backward of the softmax is p ∘ (dp - Σ p dp). In the sum p is missing.
+          * r * (one_hot - p) → * (one_hot * r - p)
+    - The backward of the softmax is p ∘ (dp - Σ p dp). The sum is not multiplied by p.
+          (one_hot - p) → (one_hot - 1)
+    - 1 stands where δ should: ∂p_y/∂z_j = p_y (δ - p_j), and δ is 1 for the right token alone.
+          (one_hot - p) → (1 - p)
+    - The sign is wrong for the other tokens: when their logits grow, p_y falls, ∂p_y/∂z_j = -p_y p_j.
+          (one_hot - p) → abs(one_hot - p)
     - This is the derivative by p_y, in the place of the right token. It must still go back through the
       softmax.
           * r * (one_hot - p) → * one_hot
@@ -419,7 +458,9 @@ DISTILL_DZ = Exercise(
           m = z.shape[0] * z.shape[1] → m = 1
     - The logarithms are compared, ln p - ln q. The gradient by the logits compares p with q.
           (p - q) → np.log(p / q)
-    - This is the loss itself, token by token, and not its derivative; or its sign.
+    - These are the terms of the loss, q ln(q/p), and not their derivative.
+          tau_squared * one_over_tau * (p - q) → tau_squared * q * np.log(q / p)
+    - These are the terms of the loss, q ln(q/p), or their negative, and not their derivative.
           (p - q) → q * np.log(p / q)
     - Divided by τ² where the loss is multiplied by it.
           tau_squared = tau**2 → tau_squared = 1 / tau**2
@@ -461,6 +502,10 @@ DISTILL_DZ = Exercise(
           q = f / f.sum(axis=-1, keepdims=True) → q = f
     - The teacher's logits stand where its probabilities should.
           q = f / f.sum(axis=-1, keepdims=True) → q = teacher
+    - The teacher's logits over τ stand where its probabilities should.
+          q = f / f.sum(axis=-1, keepdims=True) → q = teacher / tau
+    - One softmax over the whole array. Each position has its own.
+          (axis=-1, keepdims=True) → ()
     - The logits are compared, student minus teacher. The gradient compares probabilities.
           (p - q) → (z - teacher)
     - p and q are exchanged: the gradient is what the student predicts minus what is wanted.
@@ -472,12 +517,26 @@ DISTILL_DZ = Exercise(
           (p - q) → p * ((p - q) - (p * (p - q)).sum(axis=-1, keepdims=True))
     - This is the derivative by p, -q/p. It must still go back through the softmax.
           (p - q) → (-q / p)
+    - This is the derivative by p, -q/p. It must still go back through the softmax.
+          tau_squared * one_over_tau * (p - q) → tau_squared * (-q / p)
+    - This is the derivative by p, -q/p. It must still go back through the softmax, and no τ is in front.
+          tau_squared * one_over_tau * (p - q) → -q / p
+    - The backward of the softmax is p ∘ (dp - Σ p dp). In the sum p is missing.
+          (p - q) → (p * (q / p).sum(axis=-1, keepdims=True) - q)
+    - This is dp - Σ p dp. The backward of the softmax is p times that.
+          (p - q) → (1 - q / p)
+    - This is the gradient by the teacher's logits. The teacher is constant: asked is the gradient by z.
+          (p - q) → q * (np.log(q / p) - (q * np.log(q / p)).sum(axis=-1, keepdims=True))
     - The mean is missing: this is the gradient of the sum over all positions.
           m = z.shape[0] * z.shape[1] → m = 1
     - The mean is over the sequences only. There are B · T positions.
           m = z.shape[0] * z.shape[1] → m = z.shape[0]
     - The mean is over the positions of one sequence only. There are B · T positions.
           m = z.shape[0] * z.shape[1] → m = z.shape[1]
+    - Divided by all B · T · V entries, and no τ is left in front of p - q. The mean is over B · T costs; τ²
+      stands in front of them, and the chain adds 1/τ, once.
+          tau_squared = tau**2 → tau_squared = tau
+          m = z.shape[0] * z.shape[1] → m = z.size
     - Divided by all B · T · V entries. There is one cost for each position: the mean is over B · T.
           m = z.shape[0] * z.shape[1] → m = z.size
     """,
@@ -549,6 +608,22 @@ PAIR_GRADIENTS = Exercise(
           (rows - one_hot) + (columns - one_hot) → (rows - one_hot) - (columns - one_hot)
     - Divided by the width K. Each of the two losses is a mean over S pairs.
           / 2 / len(s) → / 2 / u.shape[1]
+    - The ½ reaches only the columns. It stands in front of both losses.
+          (rows - one_hot) + → 2 * (rows - one_hot) +
+    - The ½ reaches only the rows. It stands in front of both losses.
+          + (columns - one_hot) → + 2 * (columns - one_hot)
+    - The last one wins: each turn of a loop replaces the gradient of the turn before. They add up: `+=`.
+          du = ds @ v → du = ds[:, -1:] * v[-1]
+    - The last one wins: each turn of a loop replaces the gradient of the turn before. They add up: `+=`.
+          dv = ds.T @ u → dv = ds[-1:].T * u[-1]
+    - ds is summed first, and its sums multiply the rows of v and of u. Each entry of ds has a row of its own
+      to multiply, before the sum: a matrix product.
+          ds @ v → ds.sum(axis=1, keepdims=True) * v
+          ds.T @ u → ds.T.sum(axis=1, keepdims=True) * u
+    - The pairs are left out, the diagonal of ds. Their scores have a gradient too: they should rise.
+          / 2 / len(s) → / 2 / len(s) * (1 - one_hot)
+    - This is the derivative by the probabilities, -1/p. It must still go back through the softmaxes.
+          ((rows - one_hot) + (columns - one_hot)) → -(one_hot / rows + one_hot / columns)
     - 1 is taken away everywhere. It belongs to the pairs alone, which stand on the diagonal.
           one_hot = np.eye(len(s)) → one_hot = np.ones((len(s), len(s)))
     - Only the diagonal of ds is used. The scores of all other pairs have a gradient too: they should fall.
