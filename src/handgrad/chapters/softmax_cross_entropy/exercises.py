@@ -376,6 +376,8 @@ FOCAL_DZ = Exercise(
           * r * (one_hot - p) → * (one_hot * r - p)
     - The backward of the softmax is p ∘ (dp - Σ p dp). The sum is not multiplied by p.
           (one_hot - p) → (one_hot - 1)
+    - The backward of the softmax is p ∘ (dp - Σ p dp). A plain mean of dp stands where that sum should.
+          * r * (one_hot - p) → * (one_hot * r - p / z.shape[-1])
     - 1 stands where δ should: ∂p_y/∂z_j = p_y (δ - p_j), and δ is 1 for the right token alone.
           (one_hot - p) → (1 - p)
     - The sign is wrong for the other tokens: when their logits grow, p_y falls, ∂p_y/∂z_j = -p_y p_j.
@@ -394,6 +396,9 @@ FOCAL_DZ = Exercise(
     - This is (1 - p_y)^(γ-1) times p - q. Of the product both factors are differentiated, one at a time, and
       the two results are added.
           (of_logarithm + of_factor) * r → -((1 - r) ** (gamma - 1))
+    - (γ + 1)(1 - r)^γ comes from (1 - r)^(γ+1). Here a logarithm stands beside (1 - r)^γ: the product rule
+      has two terms, one of them with ln r.
+          (of_logarithm + of_factor) * r → -(gamma + 1) * (1 - r) ** gamma
     - A mean has been taken before the end: each position keeps its own derivative by p_y.
           (of_logarithm + of_factor) → (of_logarithm + of_factor).mean()
           / targets.size → / 1
@@ -624,6 +629,8 @@ PAIR_GRADIENTS = Exercise(
           / 2 / len(s) → / 2 / len(s) * (1 - one_hot)
     - This is the derivative by the probabilities, -1/p. It must still go back through the softmaxes.
           ((rows - one_hot) + (columns - one_hot)) → -(one_hot / rows + one_hot / columns)
+    - This is ds and its transpose, the gradient of the scores. It must still go back to u and v.
+          return du, dv → return ds, ds.T
     - 1 is taken away everywhere. It belongs to the pairs alone, which stand on the diagonal.
           one_hot = np.eye(len(s)) → one_hot = np.ones((len(s), len(s)))
     - Only the diagonal of ds is used. The scores of all other pairs have a gradient too: they should fall.
