@@ -590,7 +590,7 @@ GRADIENTS = [
 
 @pytest.mark.parametrize("loss", [np.sum, lambda x: float(x.sum()), lambda x: np.array(x.sum())])
 def test_one_number_in_the_place_of_gradients_is_said_to_be_what_a_loss_is(loss):
-    text = "The loss is one number; its gradient has the shape"
+    text = "A loss is one number; a gradient has the shape"
     assert all(text in exercise.judge(loss).diagnosis for exercise in GRADIENTS)
     assert text not in PAIR.judge(loss).diagnosis, "total and mean are no gradients"
     assert not any(text in exercise.judge(np.cumsum).diagnosis for exercise in GRADIENTS)

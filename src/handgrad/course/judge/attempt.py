@@ -14,7 +14,7 @@ YOUR_TURN = "The answer is still open. Write it in the cell above, run that cell
 # What a line often lacks when its shapes do not fit, and what an error message means.
 KEEP = "With `keepdims=True` its result can be broadcast again."
 TRANSPOSE = "`.T` turns round all axes, the batch too; `.mT` transposes the last two."
-THE_LOSS = "The loss is one number; its gradient has the shape of what it is taken by."
+THE_LOSS = "A loss is one number; a gradient has the shape of its array."
 SYMBOLS = "It takes no symbols: use `sqrt`, `exp`, `log` of SymPy, and no `range`."
 OF_SYMBOLS = r"loop of ufunc|Cannot convert expression|'(Symbol|Add|Mul|Pow)' object cannot be interpreted"
 
