@@ -50,7 +50,7 @@ def band(rng, shape):
     return (np.eye(shape[0]) + np.eye(shape[0], k=-1)) > 0
 
 
-SOME = Draw("S", lambda rng, shape: 2 + shape[0] % 2)  # 2 or 3, and not the same in every case
+SOME = Draw("S", lambda rng, shape: 3 - shape[0] % 2)  # 2 or 3, and not the same in every case
 QUERIES, KEYS, VALUES = normal("B S K"), normal("B S K"), normal("B S E")
 
 
@@ -131,6 +131,8 @@ PACKED_MASK = Exercise(
           same = queries == keys → same = queries <= keys
     - These are products of numbers of documents. They are not 0 for two different documents, either.
           return same & words & past → return queries * keys * past
+    - This is the mask that is added to scores, 0 and a large negative number. Asked are True and False.
+          return same & words & past → return np.where(same & words & past, 0.0, -1e9)
     - A token sees all documents but its own.
           same = queries == keys → same = queries != keys
     - One condition is enough here, and all are needed: join them with &.
@@ -157,12 +159,12 @@ def window_gradients(dy, q, k, v, window):
     allowed = (j <= i) & (j > i - window)
     s = np.where(allowed, scale * (q @ k.mT), -np.inf)
     a = softmax(s)[0]
-    dv = a.mT @ dy
     da = dy @ v.mT
     mean = (a * da).sum(axis=-1, keepdims=True)
     ds = a * (da - mean)
     dq = scale * (ds @ k)
     dk = scale * (ds.mT @ q)
+    dv = a.mT @ dy
     return dq, dk, dv
 
 
@@ -233,6 +235,10 @@ WINDOW_GRADIENTS = Exercise(
           scale = 1 / np.sqrt(q.shape[-1]) → scale = 1
     - dS is not transposed. A key collects from every query that sees it.
           ds.mT @ q → ds @ q
+    - dv is made with dS. A value has the factor a in the output: it collects Aᵀ dY.
+          dv = a.mT @ dy → dv = ds.mT @ dy
+    - dv is made with the mask in place of the weights.
+          dv = a.mT @ dy → dv = (1.0 * allowed).T @ dy
     - A is not transposed in dv. A value collects from every query that sees it.
           a.mT @ dy → a @ dy
     - The softmax runs along the queries. The weights of one query add up to 1: the last axis.
