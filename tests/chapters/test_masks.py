@@ -80,9 +80,10 @@ def test_seen_through_is_what_random_stacks_do():
 
 def test_leaks_are_counted_by_walking_all_ways():
     def reach(mask, layers, i):
-        if layers == 0:
-            return {i}
-        return set().union(*(reach(mask, layers - 1, n) for n in {i, *np.flatnonzero(mask[i])}))
+        found = {i}
+        for _ in range(layers):
+            found = found.union(*(np.flatnonzero(mask[n]).tolist() for n in found))
+        return found
 
     for case in exercises.COUNT_LEAKS.cases:
         influence, mask, layers = case.inputs
@@ -160,12 +161,13 @@ def leaks_one_by_one(influence, mask, layers):
 
 
 RIGHT = {
-    "packed_mask": (packed_with_blind_padding, lambda d: 1 * packed_with_blind_padding(d)),
+    "packed_mask": (packed_with_blind_padding, lambda d: packed_with_blind_padding(d).astype(int) == 1),
     "window_gradients": (window_by_shipped, window_by_queries),
     "bias_gradient": (bias_by_einsum, bias_by_sequences),
     "seen_through": (
         seen_by_sets,
         lambda mask, n: np.linalg.matrix_power(mask + np.eye(len(mask)), n) > 0,
+        lambda mask, n: np.linalg.matrix_power(mask | np.eye(len(mask), dtype=bool), n),
     ),
     "count_leaks": (
         leaks_one_by_one,
@@ -231,6 +233,34 @@ def counted(felt=lambda x: x != 0, reduce=lambda leak, x: leak.sum((1, 2)), laye
     return answer
 
 
+def bias_without_an_axis(dy, q, k, v, bias, mask):
+    s = np.where(mask, q @ k.mT / q.shape[-1] ** 0.5 + bias, -np.inf)
+    a, da = ops.softmax(s)[0], dy @ v.mT
+    return (a * (da - (a * da).sum(axis=-1, keepdims=True))).sum(axis=0)
+
+
+def window_by_slices(exponential):
+    """A loop over the queries, whose slice begins before the sequence."""
+
+    def answer(dy, q, k, v, window):
+        dq, dk, dv = map(np.zeros_like, (q, k, v))
+        for n, i in np.ndindex(q.shape[:2]):
+            seen = slice(i - window + 1, i + 1)
+            w = exponential(k[n, seen] @ q[n, i] / q.shape[-1] ** 0.5)
+            ds = ops.softmax_backward(v[n, seen] @ dy[n, i], {"a": w / w.sum()}) / q.shape[-1] ** 0.5
+            dq[n, i] = ds @ k[n, seen]
+            dk[n, seen] += np.outer(ds, q[n, i])
+            dv[n, seen] += np.outer(w / w.sum(), dy[n, i])
+        return dq, dk, dv
+
+    return answer
+
+
+def ways_of_type(dtype):
+    """Seen through layers by numbers of ways, which outgrow their type."""
+    return lambda mask, n: np.linalg.matrix_power((mask | np.eye(len(mask), dtype=bool)).astype(dtype), n) > 0
+
+
 WRONG = [
     ("packed_mask", packed(lambda same, words, past: same & past), "Padding sees padding"),
     ("packed_mask", packed(lambda same, words, past: words & past), "earlier documents"),
@@ -239,7 +269,10 @@ WRONG = [
     ("packed_mask", packed(lambda same, words, past: ~(same & words & past)), "exchanged"),
     ("packed_mask", packed(lambda same, words, past: (same & words & past)[0]), "shape"),
     ("packed_mask", packed(lambda same, words, past: words.mT & past), "as a query"),
-    ("packed_mask", packed(lambda same, words, past: np.where(same & words & past, 0, -np.inf)), "infinite"),
+    ("packed_mask", packed(lambda same, words, past: np.where(same & words & past, 0, -np.inf)), "Booleans"),
+    ("packed_mask", packed(lambda same, words, past: 1 * (same & words & past)), "right, but they are int64"),
+    ("window_gradients", window_by_slices(lambda s: np.exp(s)), "counts from the end"),
+    ("window_gradients", window_by_slices(lambda s: np.exp(s - s.max())), "empty window"),
     ("window_gradients", window(lambda i, j, w: (j <= i) & (j >= i - w)), "one too wide"),
     ("window_gradients", window(lambda i, j, w: (j <= i) & (j > i - w + 1)), "one too narrow"),
     ("window_gradients", window(lambda i, j, w: abs(i - j) < w), "not causal"),
@@ -257,6 +290,8 @@ WRONG = [
     ("bias_gradient", biased(lambda u, m: u - 1e9 * ~m), "no mask"),
     ("bias_gradient", biased(lambda u, m: np.where(m, u, 0)), "ordinary score"),
     ("bias_gradient", biased(soft=naive), "NaN"),
+    ("bias_gradient", biased(lambda u, m: u * m, lambda ds, m: (ds * m[:, None]).sum(0)), "by the mask"),
+    ("bias_gradient", bias_without_an_axis, "no axis for the heads"),
     ("seen_through", lambda mask, n: mask, "This is the mask"),
     ("seen_through", lambda mask, n: seen_by_sets(mask, n - 1), "too few"),
     ("seen_through", lambda mask, n: seen_by_sets(mask, len(mask)), "any number of layers"),
@@ -267,6 +302,14 @@ WRONG = [
         lambda mask, n: np.linalg.matrix_power(mask + np.eye(len(mask)), n),
         "numbers of ways|wrong",
     ),
+    ("seen_through", ways_of_type(np.int64), "16¹⁶ = 2⁶⁴"),
+    ("seen_through", ways_of_type(np.uint8), "16¹⁶ = 2⁶⁴"),
+    (
+        "seen_through",
+        lambda mask, n: np.linalg.matrix_power(mask + np.eye(len(mask), dtype=int), n) > 0,
+        "16¹⁶ = 2⁶⁴",
+    ),
+    ("count_leaks", lambda x, mask, n: (~ways_of_type(int)(mask, n) & (x != 0)).sum((1, 2)), "16¹⁶ = 2⁶⁴"),
     ("count_leaks", counted(lambda x: abs(x) > 1e-6), "tolerance"),
     ("count_leaks", counted(lambda x: x > 0), "Negative"),
     ("count_leaks", counted(reduce=lambda leak, x: leak.any((1, 2))), "how many pairs"),

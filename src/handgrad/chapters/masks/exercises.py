@@ -1,5 +1,7 @@
 """Exercises of chapter 09, most of them masks that it does not show: answers, stories and hints."""
 
+import dataclasses
+
 import numpy as np
 
 from ...course.judge.draws import Draw, mask, normal, number
@@ -50,6 +52,16 @@ def band(rng, shape):
     return (np.eye(shape[0]) + np.eye(shape[0], k=-1)) > 0
 
 
+def sixteen_together(rng, shape):
+    """Sixteen tokens that all see each other, and one that sees itself and is seen by nobody else."""
+    return np.pad(np.ones((16, 16), dtype=bool), (0, 1)) | np.eye(17, dtype=bool)
+
+
+DEEP = {"mask": Draw("", sixteen_together), "layers": number(17)}
+OVERFLOW = (
+    "Do numbers of ways grow too large for their type? Ask “is it above 0?” after each layer, or multiply "
+    "Booleans."
+)
 SOME = Draw("S", lambda rng, shape: 3 - shape[0] % 2)  # 2 or 3, and not the same in every case
 QUERIES, KEYS, VALUES = normal("B S K"), normal("B S K"), normal("B S E")
 
@@ -84,7 +96,25 @@ def packed_by_loops(documents):
     return mask
 
 
-PACKED_MASK = Exercise(
+class MaskExercise(Exercise):
+    """An exercise whose answer has to be Boolean, as `attention` wants its masks."""
+
+    def judge(self, answer=None):
+        verdict = super().judge(answer)
+        if verdict.status == "right":
+            dtype = np.asarray(answer(*self.cases[0].inputs)).dtype
+            text = (
+                f"The entries are right, but they are {dtype}. `attention` takes Booleans only: end with a "
+                "comparison, or combine Booleans by &."
+            )
+            return verdict if dtype.kind == "b" else self._verdict("wrong", text, rows=verdict.rows)
+        if "contains infinite numbers" in verdict.diagnosis:
+            text = f"{verdict.diagnosis} Asked are Booleans, not what is added to the scores."
+            return dataclasses.replace(verdict, diagnosis=text)
+        return verdict
+
+
+PACKED_MASK = MaskExercise(
     packed_mask,
     outputs="mask",
     inputs={"documents": Draw("B S", documents)},
@@ -175,6 +205,19 @@ def from_the_last(weights, rows, window):
     return weights[:, last, j][..., np.newaxis] * rows[:, last]
 
 
+def from_the_end(i, j, window):
+    """What a slice that begins at i - window + 1 holds: a negative number counts from the end."""
+    first = i - window + 1
+    return (j <= i) & (j >= np.where(first < 0, np.maximum(first + len(j), 0), first))
+
+
+def softmax_of_some(s):
+    """ValueError where a row is empty, as the maximum of nothing."""
+    if np.isneginf(s).all(axis=-1).any():
+        raise ValueError("the maximum of nothing")
+    return softmax(s)
+
+
 WINDOW_GRADIENTS = Exercise(
     window_gradients,
     outputs="dq dk dv",
@@ -191,6 +234,13 @@ WINDOW_GRADIENTS = Exercise(
           (j <= i) & (j > i - window) → (j < i) & (j > i - window)
     - The window is not causal, and one too wide: it reaches `window` positions to both sides.
           (j <= i) & (j > i - window) → (np.abs(i - j) <= window)
+    - At the start of a sequence i - window + 1 is negative, and in a slice that counts from the end: the
+      first queries see nothing. Begin at max(0, i - window + 1).
+          (j <= i) & (j > i - window) → from_the_end(i, j, window)
+    - At the start of a sequence i - window + 1 is negative, and in a slice that counts from the end: the
+      first queries have an empty window. Begin at max(0, i - window + 1).
+          (j <= i) & (j > i - window) → from_the_end(i, j, window)
+          softmax(s)[0] → softmax_of_some(s)[0]
     - What lies inside the window is hidden, and what lies further back is seen.
           (j <= i) & (j > i - window) → (j <= i - window) | (j == i)
     - These are blocks that lie side by side. A window slides: each query has its own.
@@ -326,6 +376,21 @@ BIAS_GRADIENT = Exercise(
           np.where(allowed, u, -np.inf) → np.where(allowed, -np.inf, u)
     - Hidden scores are set to 0. A score of 0 is an ordinary score: exp(0) = 1. Set them to -∞.
           -np.inf → 0.0
+    - The scores are multiplied by the mask, in the forward and in the backward. That sets hidden ones to 0,
+      which is an ordinary score: exp(0) = 1. Set them to -∞.
+          -np.inf → 0.0
+          ds = a * (da - mean) → ds = allowed * a * (da - mean)
+    - The scores and the weights are multiplied by the mask. A score of 0 is an ordinary score: exp(0) = 1,
+      and hidden keys take their part of the denominator. Set their scores to -∞.
+          -np.inf → 0.0
+          a = softmax(s)[0] → a = allowed * softmax(s)[0]
+    - The mask (B, T, S) has no axis for the heads: beside scores (B, H, T, S) its sequences stand where the
+      heads are. Give it one: `mask[:, None]`.
+          allowed = mask[:, np.newaxis] → allowed = mask
+    - The mask (B, T, S) has no axis for the heads: beside scores (B, H, T, S) its sequences stand where the
+      heads are. Give it one: `mask[:, None]`. And a query that may look at nothing gives 0/0.
+          allowed = mask[:, np.newaxis] → allowed = mask
+          a = softmax(s)[0] → a = naive_softmax(s)
     - Hidden scores are set to their bias alone. They are -∞, whatever the bias says.
           -np.inf → bias
     - Right except for the query that may look at nothing: there it gives NaN, from 0/0, and the sum over the
@@ -380,7 +445,7 @@ BIAS_GRADIENT = Exercise(
 def seen_through(mask, layers):
     itself = np.eye(len(mask), dtype=bool)
     step = mask | itself
-    paths = np.linalg.matrix_power(step.astype(int), layers)
+    paths = np.linalg.matrix_power(step, layers)
     return paths > 0
 
 
@@ -393,7 +458,7 @@ def seen_by_layers(mask, layers):
 
 def closure(step):
     """What is reached in any number of layers."""
-    return np.linalg.matrix_power(step.astype(int), len(step)) > 0
+    return np.linalg.matrix_power(step, len(step))
 
 
 SEEN_THROUGH = Exercise(
@@ -406,7 +471,9 @@ SEEN_THROUGH = Exercise(
         "a window of two": {"mask": Draw("S S", band)},
         "four layers": {"layers": number(4)},
         "only the one before": {"mask": Draw("S S", before), "layers": number(3)},
+        "sixteen tokens that see each other, 17 layers": DEEP,
     },
+    only={"sixteen tokens that see each other, 17 layers": OVERFLOW},
     stories="""
     - The residual connection is forgotten: around every layer a token reaches its own output.
           step = mask | itself → step = mask
@@ -416,15 +483,22 @@ SEEN_THROUGH = Exercise(
     - This is the mask. There are several layers, and residual connections around them.
           return paths > 0 → return mask
     - One layer too many.
-          astype(int), layers) → astype(int), layers + 1)
+          (step, layers) → (step, layers + 1)
     - One layer too few: a loop that begins with the first layer runs layers - 1 times more.
-          astype(int), layers) → astype(int), layers - 1)
+          (step, layers) → (step, layers - 1)
     - Turned round: entry (i, j) says whether output i can depend on token j.
           return paths > 0 → return paths.T > 0
     - This is for any number of layers. Whoever needs a longer way is not reached.
           return paths > 0 → return closure(step)
     - These are the numbers of ways from a token to an output. Asked is whether there is one.
+          (step, layers) → (step.astype(int), layers)
           return paths > 0 → return paths
+    - These are the numbers of ways from a token to an output. Asked is whether there is one.
+          (step, layers) → (step.astype(float), layers)
+          return paths > 0 → return paths
+    - The numbers of ways outgrow the integers, and 16¹⁶ = 2⁶⁴ reads as 0. Ask “is it above 0?” after each
+      layer, or multiply Booleans.
+          (step, layers) → (step.astype(int), layers)
     - Only ways of exactly that length are counted, and the token itself is added at the end. A layer may
       also be passed by its residual connection.
           step = mask | itself → step = mask
@@ -436,24 +510,26 @@ SEEN_THROUGH = Exercise(
           return paths > 0 → return paths >= 0
     - The first layer has no residual connection here, so the way through the residual connections alone is
       missing. Around every layer a token reaches its own output.
-          astype(int), layers) → astype(int), layers - 1) @ mask
+          (step, layers) → (step, layers - 1) @ mask
     - Only the first layer has a residual connection here. All of them have one.
-          return paths > 0 → return np.linalg.matrix_power(1 * mask, layers - 1) @ step > 0
+          return paths > 0 → return np.linalg.matrix_power(mask, layers - 1) @ step
     - These are the ways of full length, and the mask. A way may also be shorter, and be passed by residual
       connections.
-          return paths > 0 → return (np.linalg.matrix_power(1 * mask, layers) > 0) | mask
+          return paths > 0 → return np.linalg.matrix_power(mask, layers) | mask
     - Asked for more than one way. One is enough.
+          (step, layers) → (step.astype(float), layers)
           return paths > 0 → return paths > 1
     - This is the mask and its square: two layers, of which the first has no residual connection.
-          return paths > 0 → return step.astype(int) @ mask > 0
+          return paths > 0 → return step @ mask
     - The square: two layers, whatever their number.
-          astype(int), layers) → astype(int), 2)
+          (step, layers) → (step, 2)
     """,
     hints="""
     - One layer with its residual connection: output i depends on token i, and on those that it may look at.
     - Two layers: on token j if there is an n such that i sees n and n sees j. That is a product of matrices
       of zeros and ones, read as “is it above 0?”.
-    - `np.linalg.matrix_power` of the integers of `mask | identity`, and then `> 0`.
+    - With `step = mask | np.eye(len(mask), dtype=bool)` multiply by `step` once for each layer. Products of
+      Booleans stay Booleans; numbers of ways grow until they no longer fit their type.
     """,
 )
 
@@ -463,7 +539,7 @@ SEEN_THROUGH = Exercise(
 
 def count_leaks(influence, mask, layers):
     step = mask | np.eye(len(mask), dtype=bool)
-    paths = np.linalg.matrix_power(step.astype(int), layers)
+    paths = np.linalg.matrix_power(step, layers)
     forbidden = paths == 0
     felt = influence != 0
     leaks = forbidden & felt
@@ -480,7 +556,13 @@ COUNT_LEAKS = Exercise(
     outputs="leaks",
     inputs={"influence": Draw("B S S", influences), "mask": Draw("S S", visible), "layers": SOME},
     shipped=counted_by_layers,
-    special={"a window of two": {"mask": Draw("S S", band)}, "one layer": {"layers": number(1)}},
+    special={
+        "a window of two": {"mask": Draw("S S", band)},
+        "one layer": {"layers": number(1)},
+        "sixteen tokens that see each other, 17 layers": DEEP
+        | {"influence": Draw("", lambda rng, shape: influences(rng, (2, 17, 17)))},
+    },
+    only={"sixteen tokens that see each other, 17 layers": OVERFLOW},
     stories="""
     - Derivatives below a tolerance are let pass. What the mask hides is exactly 0: a small number is a leak,
       too.
@@ -526,7 +608,7 @@ COUNT_LEAKS = Exercise(
       leak.
           leaks = forbidden & felt → leaks = forbidden == felt
     - This lets pass what takes more layers than there are.
-          astype(int), layers) → astype(int), len(mask))
+          (step, layers) → (step, len(mask))
     - Counted is what is allowed and felt. A leak is what is forbidden and felt.
           forbidden = paths == 0 → forbidden = paths > 0
     - Counted is what is forbidden and 0, which is as it should be.
@@ -540,14 +622,16 @@ COUNT_LEAKS = Exercise(
     - The future is asked for, not the mask, which need not be causal: ask what it forbids.
           forbidden = paths == 0 → forbidden = np.triu(np.ones(mask.shape), 1) > 0
     - One layer too many.
-          astype(int), layers) → astype(int), layers + 1)
+          (step, layers) → (step, layers + 1)
     - One layer too few.
-          astype(int), layers) → astype(int), layers - 1)
+          (step, layers) → (step, layers - 1)
+    - The numbers of ways outgrow the integers, and 16¹⁶ = 2⁶⁴ reads as 0. Ask “is it above 0?” after each
+      layer, or multiply Booleans.
+          (step, layers) → (step.astype(int), layers)
     """,
     hints="""
     - First, what may influence what: the exercise before. A pair is forbidden if there is no way.
-    - A forbidden derivative of a right implementation is exactly 0, so no tolerance is needed. What about
-      NaN?
+    - A forbidden derivative of a right implementation is exactly 0, so no tolerance is needed.
     - `forbidden & (influence != 0)`, summed over the last two axes.
     """,
 )
