@@ -63,7 +63,8 @@ OVERFLOW = (
     "Booleans."
 )
 SOME = Draw("S", lambda rng, shape: 3 - shape[0] % 2)  # 2 or 3, and not the same in every case
-QUERIES, KEYS, VALUES = normal("B S K"), normal("B S K"), normal("B S E")
+WINDOW = Draw("T", SOME.make)
+QUERIES, KEYS, VALUES = normal("B T K"), normal("B T K"), normal("B T E")
 
 
 # 1 ----------------------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ class MaskExercise(Exercise):
 PACKED_MASK = MaskExercise(
     packed_mask,
     outputs="mask",
-    inputs={"documents": Draw("B S", documents)},
+    inputs={"documents": Draw("B T", documents)},
     shipped=packed_by_loops,
     ways=(packed_by_places,),
     stories="""
@@ -221,7 +222,7 @@ def softmax_of_some(s):
 WINDOW_GRADIENTS = Exercise(
     window_gradients,
     outputs="dq dk dv",
-    inputs={"dy": VALUES, "q": QUERIES, "k": KEYS, "v": VALUES, "window": SOME},
+    inputs={"dy": VALUES, "q": QUERIES, "k": KEYS, "v": VALUES, "window": WINDOW},
     special={"a window of three": {"window": number(3)}},
     stories="""
     - The window is one too wide: with the query itself it holds `window` positions, j > i - window.
