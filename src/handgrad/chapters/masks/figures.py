@@ -31,7 +31,7 @@ def integers():
     weights, values, prices = ["¾", "¼", "0"], ["0", "64", "80"], ["0", "64", "80"]
     edges = [(name, "softmax", s, "", d) for name, s, d in zip(names, scores, pushes, strict=True)]
     edges += [("softmax", f"$a_{j}$", weights[j], "", prices[j]) for j in range(3)]
-    edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", "1") for j in range(3)]
+    edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", prices[j]) for j in range(3)]
     return backward_graph(nodes, [*edges, ("$y$", "$L$", "16", "", "1")], height=4.2)
 
 
