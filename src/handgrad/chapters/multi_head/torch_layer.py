@@ -1,0 +1,36 @@
+"""PyTorch's own layer with several heads, and its counter of operations."""
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from ...accounting import cache_bytes
+from ...ops import multi_head
+
+
+def theirs(params, x, dy, H):
+    """y, dx and gradients in our orientation, of `torch.nn.MultiheadAttention` on one sequence x (B, T, D)."""
+    width = x.shape[-1]
+    layer = torch.nn.MultiheadAttention(width, H, bias=False, batch_first=True).double()
+    stacked = np.concatenate([params[name].T for name in ("W_Q", "W_K", "W_V")])
+    layer.in_proj_weight.data = torch.tensor(stacked)
+    layer.out_proj.weight.data = torch.tensor(params["W_O"].T.copy())
+    x = torch.tensor(x, requires_grad=True)
+    y = layer(x, x, x)[0]
+    y.backward(torch.tensor(dy))
+    parts = np.split(layer.in_proj_weight.grad.numpy().T, 3, axis=1)
+    gradients = dict(zip(("W_Q", "W_K", "W_V"), parts, strict=True))
+    gradients["W_O"] = layer.out_proj.weight.grad.numpy().T
+    return y.detach().numpy(), x.grad.numpy(), gradients
+
+
+def counted(H, H_kv, B=2, T=24, S=40, D=64):
+    """Multiply-adds of the shipped forward, float64 numbers that it keeps, parameters, and its cache."""
+    rng, K = np.random.default_rng(5), D // H
+    shapes = {"W_Q": (D, D), "W_K": (D, H_kv * K), "W_V": (D, H_kv * K), "W_O": (D, D)}
+    params = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+    x, memory = rng.standard_normal((B, T, D)), rng.standard_normal((B, S, D))
+    with FlopCounterMode(display=False) as counter:
+        multi_head(*map(torch.tensor, (x, memory)), {n: torch.tensor(W) for n, W in params.items()}, H)
+    _, cache = multi_head(x, memory, params, H)
+    return counter.get_total_flops() // 2, cache_bytes(cache) // 8, params, cache
