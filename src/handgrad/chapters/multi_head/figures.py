@@ -75,11 +75,11 @@ def side_by_side(axes, weights, ds):
     for h, (above, below) in enumerate(axes.T):
         places = np.arange(len(weights[h]))
         above.bar(places, weights[h], color=COLOUR["grey"])
-        above.set(title=f"head {h}" + (", turned" if h == 0 else ""), ylim=(0, 0.8), xticks=[])
+        above.set(title=f"head {h}" + (", turned" if h == 0 else ""), ylim=(0, 1), xticks=[])
         colours = [COLOUR["vermilion"] if x > 0 else COLOUR["blue"] for x in ds[h]]
         below.bar(places, ds[h], color=colours)
         below.axhline(0, color=COLOUR["black"], lw=0.8, ls="-")
-        below.set(ylim=(-0.45, 0.45), xlabel="key", xticks=places)
+        below.set(ylim=(-0.7, 0.7), xlabel="key", xticks=places)
         if h:
             above.set_yticklabels([])
             below.set_yticklabels([])
