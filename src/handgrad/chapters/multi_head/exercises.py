@@ -1,59 +1,346 @@
-"""Exercises of chapter 10: ✎ a linear layer. Each is its right answer, and what to say about it."""
+"""Exercises of chapter 10, all of them layers that it does not show: answers, stories and hints."""
 
-from ...course.judge.derivation import Derivation
-from ...course.judge.draws import normal
+import numpy as np
+
+from ...course.judge.draws import normal, repeating
 from ...course.judge.function import Exercise
+from ...ops.heads import merge_heads
+from ...ops.softmax import softmax
+
+HEADS = normal("B H T K")
 
 
-def multi_head_slope(x_0, x_1, w_0, w_1):
-    output = w_0 * x_0 + w_1 * x_1
-    return w_0 * output
+def reshaped_rows(x):
+    """Heads (B, H, T, K) joined by a reshape alone."""
+    B, H, T, K = x.shape
+    return x.reshape(B, T, H * K)
 
 
-SLOPE = Derivation(
-    multi_head_slope,
-    domains={"x_0": "real", "x_1": "real", "w_0": "real", "w_1": "real"},
+def columns_exchanged(x):
+    """Heads (B, H, T, K) joined so that column c·H + h is component c of head h."""
+    B, H, T, K = x.shape
+    return x.transpose(0, 2, 3, 1).reshape(B, T, H * K)
+
+
+def head_by_head(dq, dk, dv):
+    """The columns in the order query, key, value of head 0, then those of head 1, and so on."""
+    B, H, T, K = dq.shape
+    return np.concatenate([dq, dk, dv], axis=-1).transpose(0, 2, 1, 3).reshape(B, T, 3 * H * K)
+
+
+# 1 ----------------------------------------------------------------------------------------------------------
+
+
+def fused_gradient(dq, dk, dv):
+    B, H, T, K = dq.shape
+    queries = dq.transpose(0, 2, 1, 3).reshape(B, T, H * K)
+    keys = dk.transpose(0, 2, 1, 3).reshape(B, T, H * K)
+    values = dv.transpose(0, 2, 1, 3).reshape(B, T, H * K)
+    return np.concatenate([queries, keys, values], axis=-1)
+
+
+FUSED_GRADIENT = Exercise(
+    fused_gradient,
+    outputs="dfused",
+    inputs={"dq": HEADS, "dk": HEADS, "dv": HEADS},
+    shipped=lambda dq, dk, dv: np.concatenate([merge_heads(d)[0] for d in (dq, dk, dv)], axis=-1),
     stories="""
-    - ✎ The inner derivative is missing: the output changes with x_0 by w_0.
-          w_0 * output → output
-    - ✎ This is the derivative of the output. The loss is half its square.
-          w_0 * output → w_0
-    - ✎ The other input is missing: the output is a sum of both.
-          + w_1 * x_1 →
-    - ✎ This is the derivative by the other input.
-          w_0 * output → w_1 * output
-    - ✎ This is the derivative by the weight w_0.
-          w_0 * output → x_0 * output
+    - The heads are joined by a reshape alone. The shape is right, but a row then holds several tokens of one
+      head: exchange the axes of heads and tokens first.
+          dq.transpose(0, 2, 1, 3).reshape(B, T, H * K) → reshaped_rows(dq)
+          dk.transpose(0, 2, 1, 3).reshape(B, T, H * K) → reshaped_rows(dk)
+          dv.transpose(0, 2, 1, 3).reshape(B, T, H * K) → reshaped_rows(dv)
+    - The axes of heads and columns are exchanged as well, so that column 0 of all heads comes first. Head h
+      owns K columns side by side.
+          dq.transpose(0, 2, 1, 3).reshape(B, T, H * K) → columns_exchanged(dq)
+          dk.transpose(0, 2, 1, 3).reshape(B, T, H * K) → columns_exchanged(dk)
+          dv.transpose(0, 2, 1, 3).reshape(B, T, H * K) → columns_exchanged(dv)
+    - The columns are ordered head by head: query, key and value of head 0, then of head 1. Here all queries
+      come first, then all keys, then all values.
+          np.concatenate([queries, keys, values], axis=-1) → head_by_head(dq, dk, dv)
+    - Queries and keys have changed places in the result.
+          [queries, keys, values] → [keys, queries, values]
+    - Keys and values have changed places in the result.
+          [queries, keys, values] → [queries, values, keys]
+    - The order is reversed: values, keys, queries.
+          [queries, keys, values] → [values, keys, queries]
+    - The three parts are added. That is the gradient of x if all three were x itself; here each part has
+      columns of its own.
+          np.concatenate([queries, keys, values], axis=-1) → queries + keys + values
+    - The three parts stand one after another as tokens, and not side by side as columns.
+          axis=-1 → axis=1
+    - The heads are added: each head has columns of its own.
+          dq.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dq.sum(axis=1)
+          dk.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dk.sum(axis=1)
+          dv.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dv.sum(axis=1)
+    - Each part is divided by 3. Nothing is averaged: every column receives what arrives there.
+          axis=-1) → axis=-1) / 3
+    - The heads are joined in reversed order.
+          dq.transpose(0, 2, 1, 3) → dq[:, ::-1].transpose(0, 2, 1, 3)
+          dk.transpose(0, 2, 1, 3) → dk[:, ::-1].transpose(0, 2, 1, 3)
+          dv.transpose(0, 2, 1, 3) → dv[:, ::-1].transpose(0, 2, 1, 3)
     """,
     hints="""
-    - ✎ First the derivative of the loss by the output, then that of the output by x_0.
-    - ✎ The first is the output itself. Multiply the two.
+    - Forward, the fused product is cut into three thirds, and each third into heads. Go back: join the heads
+      of each, then the three.
+    - Where is component c of head h of the keys of token t? In row t, column HK + hK + c.
+    - For each of the three exchange the axes of heads and tokens, reshape to (B, T, H·K); then concatenate
+      along the last axis.
     """,
 )
 
 
-def multi_head_dx(dy, W):
-    return dy @ W.T
+# 2 ----------------------------------------------------------------------------------------------------------
 
 
-DX = Exercise(
-    multi_head_dx,
-    outputs="dx",
-    inputs={"dy": normal("B T F"), "W": normal("D F")},
+def gate_gradients(dy, o, W_O, gate):
+    blocks = W_O.reshape(o.shape[1], o.shape[3], W_O.shape[1])
+    upstream = dy[:, np.newaxis]
+    g = gate[:, np.newaxis, np.newaxis]
+    arrived = upstream @ blocks.mT
+    do = g * arrived
+    dgate = (o * arrived).sum(axis=(0, 2, 3))
+    dblocks = g * (o.mT @ upstream).sum(axis=0)
+    dW_O = dblocks.reshape(W_O.shape)
+    return do, dgate, dW_O
+
+
+GATE_GRADIENTS = Exercise(
+    gate_gradients,
+    outputs="do dgate dW_O",
+    inputs={"dy": normal("B T D"), "o": HEADS, "W_O": normal("H*K D"), "gate": normal("H")},
     stories="""
-    - ✎ W is not transposed. Input i collects from the outputs j through W_ij: dx = dy Wᵀ.
-          W.T → W
-    - ✎ The sign is wrong: nothing is subtracted on the way forward.
-          dy @ → -dy @
-    - ✎ Twice too large: each weight is used once for each token.
-          dy @ → 2 * dy @
-    - ✎ Divided by the number of outputs. An input collects a sum, not a mean.
-          W.T → W.T / W.shape[1]
-    - ✎ Summed over the tokens. The weights are shared by all of them; the inputs are not.
-          dy @ → (0 * dy + dy.sum(axis=(0, 1))) @
+    - The gate is missing in do: what head h brings reaches y times its gate.
+          do = g * arrived → do = arrived
+    - The gate is missing in dW_O: the rows of W_O meet the gated outputs.
+          dblocks = g * (o.mT → dblocks = (o.mT
+    - The gate is missing in do and in dW_O: there the layer acts with the gate as a factor.
+          do = g * arrived → do = arrived
+          dblocks = g * (o.mT → dblocks = (o.mT
+    - The gate stands in its own gradient. y is linear in the gate, so its derivative does not contain it.
+          (o * arrived).sum → (o * do).sum
+    - dgate is divided by the gate. y is linear in the gate: its derivative is what the head brings without it.
+          (o * arrived).sum(axis=(0, 2, 3)) → (o * arrived).sum(axis=(0, 2, 3)) / gate
+    - dgate is not summed over the batch. All sequences share the gates.
+          axis=(0, 2, 3)) → axis=(2, 3))
+    - dgate keeps the tokens. One gate serves all positions: sum over them.
+          axis=(0, 2, 3)) → axis=(0, 3))
+    - dgate keeps the K columns. One gate serves the whole head: sum over them.
+          axis=(0, 2, 3)) → axis=(0, 2))
+    - One number for all heads. Each head has a gate of its own: do not sum over the heads.
+          axis=(0, 2, 3)) → axis=(0, 1, 2, 3)) + 0 * gate
+    - dgate is a mean. A gate is used at every position of every sequence, and what arrives there adds.
+          (o * arrived).sum(axis=(0, 2, 3)) → (o * arrived).mean(axis=(0, 2, 3))
+    - dgate is a mean over the batch in place of a sum.
+          (o * arrived).sum(axis=(0, 2, 3)) → (o * arrived).sum(axis=(2, 3)).mean(axis=0)
+    - dW_O is a mean over the batch in place of a sum.
+          (o.mT @ upstream).sum → (o.mT @ upstream).mean
+    - W_O is cut into blocks of columns. Head h owns K of its rows.
+          W_O.reshape(o.shape[1], o.shape[3], W_O.shape[1]) → W_O.reshape(o.shape[3], o.shape[1], -1).swapaxes(0, 1)
+    - dgate is what head h brings, summed, and knows nothing of dy. It is the product of what it brings and of
+      what arrives.
+          upstream @ blocks.mT → 0 * upstream @ blocks.mT + blocks.sum(axis=-1)[:, np.newaxis]
+    - dgate is the sum of the outputs of the head. The gate also passes W_O, and meets dy there.
+          (o * arrived).sum → (o + 0 * arrived).sum
+    - dgate is the sum of what arrives at the head. The gate multiplies the outputs, so o is a factor.
+          (o * arrived).sum → (arrived).sum
+    - Descent taken ahead: dgate has the sign that lowers the loss. A gradient says how much worse it gets.
+          dgate = (o * arrived) → dgate = -(o * arrived)
     """,
     hints="""
-    - ✎ One token first: dx_i is the sum over j of W_ij dy_j.
-    - ✎ As a product of matrices this is a row times the transpose of W.
+    - Write y as a sum over heads: head h brings g_h O_h W_h, with W_h its K rows of W_O.
+    - As before, but with g_h O_h in the place of O_h: what arrives there is dY W_hᵀ. From there it goes to
+      O_h, times g_h, and to g_h, times O_h.
+    - A gate stands in every entry of its head, at every position of every sequence: add over all of them.
+    """,
+)
+
+
+# 3 ----------------------------------------------------------------------------------------------------------
+
+
+def mixed_gradients(ds, u, P):
+    du = np.einsum("eh,bets->bhts", P, ds)
+    dP = np.einsum("bets,bhts->eh", ds, u)
+    return du, dP
+
+
+def mixed_by_products(ds, u, P):
+    E, H = P.shape
+    B, _, T, S = ds.shape
+    flat_ds, flat_u = ds.reshape(B, E, T * S), u.reshape(B, H, T * S)
+    du = (P.T @ flat_ds).reshape(B, H, T, S)
+    dP = (flat_ds @ flat_u.mT).sum(axis=0)
+    return du, dP
+
+
+MIXED_GRADIENTS = Exercise(
+    mixed_gradients,
+    outputs="du dP",
+    inputs={"ds": normal("B E T S"), "u": normal("B H T S"), "P": normal("E H")},
+    ways=(mixed_by_products,),
+    stories="""
+    - dP is transposed: its row counts the mixed scores and its column the heads before mixing, as in P.
+          "bets,bhts->eh" → "bets,bhts->he"
+    - dP is not summed over the batch: all sequences share the matrix.
+          "bets,bhts->eh" → "bets,bhts->beh"
+    - dP is a mean over the batch in place of a sum.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", ds, u) / len(u)
+    - dP is a mean over all pairs of query and key, where it should be a sum.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->beh", ds, u).sum(0) / u[0, 0].size
+    - dP is a mean over sequences, queries and keys. P is used for every pair, and what arrives there adds.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", ds, u) / u[:, 0].size
+    - dP does not contain the scores u. In s = Σ P u the factor of P is u.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", ds, 1 + 0 * u)
+    - dP is the product of u with itself; the gradient that arrives, ds, is missing.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("ehs,bhts->eh", 1 + 0 * P[..., None] + 0 * u[0, 0, 0], u * u)
+    - Each score u_h sends to the mixed scores of all e, so du adds over e with P_eh. Here nothing is mixed back.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bets->bhts", 1 + 0 * P, ds)
+    - du is a mean over the mixed scores in place of a sum.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bets->bhts", P, ds) / len(P)
+    - Only the last sequence reaches dP. It adds over all of them.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", ds[-1:], u[-1:])
+    - dP has the sign of a step of descent. A gradient says how much worse the loss gets.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = -np.einsum("bets,bhts->eh", ds, u)
+    """,
+    hints="""
+    - One pair of query and key first: then s = P u is a matrix times a vector of H numbers.
+    - For that vector du = Pᵀ ds, and dP is the outer product of ds and u.
+    - For all pairs: du mixes back at each of them; dP adds over all queries, keys and sequences.
+    """,
+)
+
+
+# 4 ----------------------------------------------------------------------------------------------------------
+
+
+def latent_gradients(dk, dv, x, W_C, W_K, W_V):
+    c = x @ W_C
+    dc = dk @ W_K.T + dv @ W_V.T
+    dx = dc @ W_C.T
+    dW_C = (x.mT @ dc).sum(axis=0)
+    dW_K = (c.mT @ dk).sum(axis=0)
+    dW_V = (c.mT @ dv).sum(axis=0)
+    return dx, dW_C, dW_K, dW_V
+
+
+LATENT_GRADIENTS = Exercise(
+    latent_gradients,
+    outputs="dx dW_C dW_K dW_V",
+    inputs={
+        "dk": normal("B S H*K"),
+        "dv": normal("B S H*K"),
+        "x": repeating("B S D"),
+        "W_C": normal("D E"),
+        "W_K": normal("E H*K"),
+        "W_V": normal("E H*K"),
+    },
+    stories="""
+    - The path through the values is missing: c is read twice, and what comes back through keys and values adds.
+          + dv @ W_V.T →
+    - The path through the keys is missing: c is read twice, and what comes back through keys and values adds.
+          dk @ W_K.T + dv → dv
+    - The last path wins: what came back through the values replaces what came through the keys in dx alone.
+          dx = dc @ → dx = (dv @ W_V.T) @
+    - The two paths are averaged. Gradients of two uses add.
+          dc = dk @ W_K.T + dv @ W_V.T → dc = (dk @ W_K.T + dv @ W_V.T) / 2
+    - One is taken from the other. Gradients of two uses add.
+          + dv @ W_V.T → - dv @ W_V.T
+    - The matrices of keys and values are exchanged on the way back.
+          dk @ W_K.T + dv @ W_V.T → dk @ W_V.T + dv @ W_K.T
+    - dW_K and dW_V are means over the batch in place of sums.
+          (c.mT @ dk).sum → (c.mT @ dk).mean
+          (c.mT @ dv).sum → (c.mT @ dv).mean
+    - All three gradients of matrices are means over the batch in place of sums.
+          (x.mT @ dc).sum → (x.mT @ dc).mean
+          (c.mT @ dk).sum → (c.mT @ dk).mean
+          (c.mT @ dv).sum → (c.mT @ dv).mean
+    - The three gradients of matrices are not summed over the batch. All sequences share the matrices.
+          (x.mT @ dc).sum(axis=0) → x.mT @ dc
+          (c.mT @ dk).sum(axis=0) → c.mT @ dk
+          (c.mT @ dv).sum(axis=0) → c.mT @ dv
+    - dW_C takes the keys' path only. c is read twice.
+          dW_C = (x.mT @ dc) → dW_C = (x.mT @ (dk @ W_K.T))
+    - dW_C takes the values' path only. c is read twice.
+          dW_C = (x.mT @ dc) → dW_C = (x.mT @ (dv @ W_V.T))
+    - dW_K and dW_V have changed places.
+          return dx, dW_C, dW_K, dW_V → return dx, dW_C, dW_V, dW_K
+    - The last sequence only reaches the matrices. All of them send a gradient, and they add.
+          (x.mT @ dc).sum(axis=0) → (x.mT @ dc)[-1]
+          (c.mT @ dk).sum(axis=0) → (c.mT @ dk)[-1]
+          (c.mT @ dv).sum(axis=0) → (c.mT @ dv)[-1]
+    """,
+    hints="""
+    - Draw the graph: x → c by W_C; c → k by W_K; c → v by W_V. Which array is used twice?
+    - Three linear layers, each with the two formulas of chapter 3. What arrives at c is a sum of two parts.
+    - The gradients of matrices add over the tokens and over the sequences.
+    """,
+)
+
+
+# 5 ----------------------------------------------------------------------------------------------------------
+
+
+def shared_gradients(dy, q, m):
+    scale = 1 / np.sqrt(q.shape[-1])
+    memory = m[:, np.newaxis]
+    s = scale * (q @ memory.mT)
+    a = softmax(s)[0]
+    da = dy @ memory.mT
+    ds = a * (da - (a * da).sum(axis=-1, keepdims=True))
+    dq = scale * (ds @ memory)
+    as_keys = scale * (ds.mT @ q).sum(axis=1)
+    as_values = (a.mT @ dy).sum(axis=1)
+    dm = as_keys + as_values
+    return dq, dm
+
+
+SHARED_GRADIENTS = Exercise(
+    shared_gradients,
+    outputs="dq dm",
+    inputs={
+        "dy": HEADS,
+        "q": HEADS,
+        "m": repeating("B S K").then(lambda x: x / 2),
+    },
+    stories="""
+    - The memory as values is missing in dm: it is read as keys and as values, and both parts add.
+          dm = as_keys + as_values → dm = as_keys
+    - The memory as keys is missing in dm: it is read as keys and as values, and both parts add.
+          dm = as_keys + as_values → dm = as_values
+    - The two parts of dm are averaged. Gradients of two uses add.
+          dm = as_keys + as_values → dm = (as_keys + as_values) / 2
+    - The heads are averaged in dm. All heads read the same memory, and what they send adds.
+          (ds.mT @ q).sum(axis=1) → (ds.mT @ q).mean(axis=1)
+          (a.mT @ dy).sum(axis=1) → (a.mT @ dy).mean(axis=1)
+    - The heads are not added: dm has one matrix for each head. They share the memory.
+          (ds.mT @ q).sum(axis=1) → (ds.mT @ q)
+          (a.mT @ dy).sum(axis=1) → (a.mT @ dy)
+    - Only the last head reaches dm. All heads read the same memory, and what they send adds.
+          (ds.mT @ q).sum(axis=1) → (ds.mT @ q)[:, -1]
+          (a.mT @ dy).sum(axis=1) → (a.mT @ dy)[:, -1]
+    - Only the first head reaches dm. All heads read the same memory, and what they send adds.
+          (ds.mT @ q).sum(axis=1) → (ds.mT @ q)[:, 0]
+          (a.mT @ dy).sum(axis=1) → (a.mT @ dy)[:, 0]
+    - The average price is not subtracted: the weights of a row share a denominator.
+          - (a * da).sum(axis=-1, keepdims=True) →
+    - The sum in the softmax's backward is not weighted: it is Σ a da, not Σ da.
+          (a * da).sum → da.sum
+    - The scale is missing in dq and in the keys' part of dm. It is in the scores, so it is in what goes back.
+          dq = scale * (ds → dq = (ds
+          as_keys = scale * (ds → as_keys = (ds
+    - The scale is missing everywhere, in the scores too: scores are q · m / √K.
+          scale = 1 / np.sqrt(q.shape[-1]) → scale = 1.0
+    - The scale is that of all heads together, 1/√(HK). Each head has width K.
+          np.sqrt(q.shape[-1]) → np.sqrt(q.shape[-1] * q.shape[1])
+    - The values' part of dm has the scale, too. The values are not in the scores.
+          as_values = (a.mT → as_values = scale * (a.mT
+    - The softmax runs over the queries. The keys compete: it runs along each row of scores.
+          softmax(s)[0] → softmax(s.mT)[0].mT
+    """,
+    hints="""
+    - Pretend first that keys and values are two arrays, K = V = m: the five steps of attention, for each head.
+    - m is read by every head, once as keys and once as values. What comes back on all these paths adds.
+    - So dm = Σ_h (dS_hᵀ Q_h / √K + A_hᵀ dY_h): a sum over the axis of heads, of two parts.
     """,
 )

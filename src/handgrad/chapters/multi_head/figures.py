@@ -79,7 +79,7 @@ def side_by_side(axes, weights, ds):
         colours = [COLOUR["vermilion"] if x > 0 else COLOUR["blue"] for x in ds[h]]
         below.bar(places, ds[h], color=colours)
         below.axhline(0, color=COLOUR["black"], lw=0.8, ls="-")
-        below.set(ylim=(-0.7, 0.7), xlabel="key", xticks=places)
+        below.set(ylim=(-0.95, 0.95), xlabel="key", xticks=places)
         if h:
             above.set_yticklabels([])
             below.set_yticklabels([])
