@@ -271,7 +271,7 @@ LATENT_GRADIENTS = Exercise(
           (c.mT @ dv).sum(axis=0) → (c.mT @ dv)[-1]
     """,
     hints="""
-    - Draw the graph: x → c by W_C; c → k by W_K; c → v by W_V. Which array is used twice?
+    - Draw the graph: x gives c by W_C, and c gives k by W_K and v by W_V. Which array is used twice?
     - Three linear layers, each with the two formulas of chapter 3. What arrives at c is a sum of two parts.
     - The gradients of matrices add over the tokens and over the sequences.
     """,
