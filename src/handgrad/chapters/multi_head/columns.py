@@ -41,7 +41,10 @@ def printed_and_right(K, D, T, seed=6):
             (A.T @ k @ dc.T + B.T @ q @ dc) / root + values,
         ),
     }
-    return {line: (apart(printed, wanted), apart(right, wanted)) for line, (wanted, printed, right) in lines.items()}
+    return {
+        line: (apart(printed, wanted), apart(right, wanted))
+        for line, (wanted, printed, right) in lines.items()
+    }
 
 
 def slope(f, x, upstream):

@@ -22,6 +22,11 @@ def columns_exchanged(x):
     return x.transpose(0, 2, 3, 1).reshape(B, T, H * K)
 
 
+def alternating(queries, keys, values):
+    """One column of each in turn."""
+    return np.stack([queries, keys, values], -1).reshape(*queries.shape[:2], -1)
+
+
 def head_by_head(dq, dk, dv):
     """The columns in the order query, key, value of head 0, then those of head 1, and so on."""
     B, H, T, K = dq.shape
@@ -79,6 +84,24 @@ FUSED_GRADIENT = Exercise(
           dq.transpose(0, 2, 1, 3) → dq[:, ::-1].transpose(0, 2, 1, 3)
           dk.transpose(0, 2, 1, 3) → dk[:, ::-1].transpose(0, 2, 1, 3)
           dv.transpose(0, 2, 1, 3) → dv[:, ::-1].transpose(0, 2, 1, 3)
+    - Stacked along a new axis. The three parts stand side by side, in one row for each token.
+          np.concatenate([queries, keys, values], axis=-1) → np.stack([queries, keys, values])
+    - The three parts alternate column by column. All queries come first, then all keys, then all values.
+          np.concatenate([queries, keys, values], axis=-1) → alternating(queries, keys, values)
+    - The three parts stand one after another as sequences of the batch, and not side by side as columns.
+          axis=-1 → axis=0
+    - Only the queries are used, three times.
+          [queries, keys, values] → [queries, queries, queries]
+    - The values alone are joined by a reshape without the exchange of axes.
+          dv.transpose(0, 2, 1, 3).reshape(B, T, H * K) → reshaped_rows(dv)
+    - The keys alone are joined by a reshape without the exchange of axes.
+          dk.transpose(0, 2, 1, 3).reshape(B, T, H * K) → reshaped_rows(dk)
+    - The heads are not joined: side by side stand only the parts of one head.
+          np.concatenate([queries, keys, values], axis=-1) → np.concatenate([dq, dk, dv], axis=-1)
+    - Reshaped first and transposed then: the reshape has already mixed heads and tokens.
+          dq.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dq.reshape(B, H * K, T).mT
+          dk.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dk.reshape(B, H * K, T).mT
+          dv.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dv.reshape(B, H * K, T).mT
     """,
     hints="""
     - Forward, the fused product is cut into three thirds, and each third into heads. Go back: join the heads
@@ -90,10 +113,15 @@ FUSED_GRADIENT = Exercise(
 )
 
 
+def in_turn(W_O, o):
+    """W_O cut as if its rows belonged to the heads in turn, (H, K, D)."""
+    return W_O.reshape(o.shape[3], o.shape[1], -1).swapaxes(0, 1)
+
+
 # 2 ----------------------------------------------------------------------------------------------------------
 
 
-def gate_gradients(dy, o, W_O, gate):
+def gate_gradients(dy, o, gate, W_O):
     blocks = W_O.reshape(o.shape[1], o.shape[3], W_O.shape[1])
     upstream = dy[:, np.newaxis]
     g = gate[:, np.newaxis, np.newaxis]
@@ -108,7 +136,7 @@ def gate_gradients(dy, o, W_O, gate):
 GATE_GRADIENTS = Exercise(
     gate_gradients,
     outputs="do dgate dW_O",
-    inputs={"dy": normal("B T D"), "o": HEADS, "W_O": normal("H*K D"), "gate": normal("H")},
+    inputs={"dy": normal("B T D"), "o": HEADS, "gate": normal("H"), "W_O": normal("H*K D")},
     stories="""
     - The gate is missing in do: what head h brings reaches y times its gate.
           do = g * arrived → do = arrived
@@ -119,7 +147,8 @@ GATE_GRADIENTS = Exercise(
           dblocks = g * (o.mT → dblocks = (o.mT
     - The gate stands in its own gradient. y is linear in the gate, so its derivative does not contain it.
           (o * arrived).sum → (o * do).sum
-    - dgate is divided by the gate. y is linear in the gate: its derivative is what the head brings without it.
+    - dgate is divided by the gate. y is linear in it: its derivative is what the head brings
+      without the gate.
           (o * arrived).sum(axis=(0, 2, 3)) → (o * arrived).sum(axis=(0, 2, 3)) / gate
     - dgate is not summed over the batch. All sequences share the gates.
           axis=(0, 2, 3)) → axis=(2, 3))
@@ -136,7 +165,7 @@ GATE_GRADIENTS = Exercise(
     - dW_O is a mean over the batch in place of a sum.
           (o.mT @ upstream).sum → (o.mT @ upstream).mean
     - W_O is cut into blocks of columns. Head h owns K of its rows.
-          W_O.reshape(o.shape[1], o.shape[3], W_O.shape[1]) → W_O.reshape(o.shape[3], o.shape[1], -1).swapaxes(0, 1)
+          W_O.reshape(o.shape[1], o.shape[3], W_O.shape[1]) → in_turn(W_O, o)
     - dgate is what head h brings, summed, and knows nothing of dy. It is the product of what it brings and of
       what arrives.
           upstream @ blocks.mT → 0 * upstream @ blocks.mT + blocks.sum(axis=-1)[:, np.newaxis]
@@ -146,6 +175,15 @@ GATE_GRADIENTS = Exercise(
           (o * arrived).sum → (arrived).sum
     - Descent taken ahead: dgate has the sign that lowers the loss. A gradient says how much worse it gets.
           dgate = (o * arrived) → dgate = -(o * arrived)
+    - This is the derivative by something whose sigmoid is the gate. Here the gate itself is learned.
+          (o * arrived).sum(axis=(0, 2, 3)) → (o * arrived).sum(axis=(0, 2, 3)) * gate * (1 - gate)
+    - The rows of dW_O are in the wrong order: head h owns the rows hK to hK + K - 1, side by side.
+          dblocks.reshape(W_O.shape) → dblocks.swapaxes(0, 1).reshape(W_O.shape)
+    - dW_O is not summed over the batch: all sequences share the matrix.
+          dblocks = g * (o.mT @ upstream).sum(axis=0) → dblocks = g * (o.mT @ upstream)
+          dblocks.reshape(W_O.shape) → dblocks.reshape(len(dy), *W_O.shape)
+    - Divided by the number of heads. The heads are added, and nothing is averaged.
+          arrived = upstream @ blocks.mT → arrived = upstream @ blocks.mT / len(gate)
     """,
     hints="""
     - Write y as a sum over heads: head h brings g_h O_h W_h, with W_h its K rows of W_O.
@@ -154,6 +192,11 @@ GATE_GRADIENTS = Exercise(
     - A gate stands in every entry of its head, at every position of every sequence: add over all of them.
     """,
 )
+
+
+def diagonal(ds):
+    """Only the pairs in which query and key have the same position."""
+    return ds * np.eye(*ds.shape[2:])
 
 
 # 3 ----------------------------------------------------------------------------------------------------------
@@ -187,14 +230,15 @@ MIXED_GRADIENTS = Exercise(
     - dP is a mean over the batch in place of a sum.
           dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", ds, u) / len(u)
     - dP is a mean over all pairs of query and key, where it should be a sum.
-          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->beh", ds, u).sum(0) / u[0, 0].size
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", ds, u) / u[0, 0].size
     - dP is a mean over sequences, queries and keys. P is used for every pair, and what arrives there adds.
           dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", ds, u) / u[:, 0].size
     - dP does not contain the scores u. In s = Σ P u the factor of P is u.
           dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", ds, 1 + 0 * u)
-    - dP is the product of u with itself; the gradient that arrives, ds, is missing.
-          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("ehs,bhts->eh", 1 + 0 * P[..., None] + 0 * u[0, 0, 0], u * u)
-    - Each score u_h sends to the mixed scores of all e, so du adds over e with P_eh. Here nothing is mixed back.
+    - The gradient that arrives, ds, is missing in dP.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", 1 + 0 * ds, u)
+    - Each score u_h sends to the mixed scores of all e, so du adds over e with P_eh. Here P is
+      missing.
           du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bets->bhts", 1 + 0 * P, ds)
     - du is a mean over the mixed scores in place of a sum.
           du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bets->bhts", P, ds) / len(P)
@@ -202,6 +246,18 @@ MIXED_GRADIENTS = Exercise(
           dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", ds[-1:], u[-1:])
     - dP has the sign of a step of descent. A gradient says how much worse the loss gets.
           dP = np.einsum("bets,bhts->eh", ds, u) → dP = -np.einsum("bets,bhts->eh", ds, u)
+    - dP multiplies two sums. At each pair of query and key the two numbers are multiplied first, then added.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.outer(ds.sum((0, 2, 3)), u.sum((0, 2, 3)))
+    - P stands in its own gradient. The scores are linear in P, so its derivative does not contain it.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = P * np.einsum("bets,bhts->eh", ds, u)
+    - du is the forward: u mixed by P. The gradient that arrives is mixed back, by the transpose of P.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bhts->bets", P, u)
+    - Mixed back by the inverse of P. The gradient goes back through the transpose: nothing is undone.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("he,bets->bhts", np.linalg.pinv(P), ds)
+    - P is made into weights by a softmax. Here it is used as it is.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bets->bhts", softmax(P)[0], ds)
+    - dP counts only the pairs in which query and key have the same position. P is used at every pair.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", diagonal(ds), u)
     """,
     hints="""
     - One pair of query and key first: then s = P u is a matrix times a vector of H numbers.
@@ -236,12 +292,14 @@ LATENT_GRADIENTS = Exercise(
         "W_V": normal("E H*K"),
     },
     stories="""
-    - The path through the values is missing: c is read twice, and what comes back through keys and values adds.
+    - The path through the values is missing: c is read twice, and what comes back on both paths adds.
           + dv @ W_V.T →
-    - The path through the keys is missing: c is read twice, and what comes back through keys and values adds.
+    - The path through the keys is missing: c is read twice, and what comes back on both paths adds.
           dk @ W_K.T + dv → dv
-    - The last path wins: what came back through the values replaces what came through the keys in dx alone.
+    - The keys' path is missing in dx: c is read twice, and what comes back on both paths adds.
           dx = dc @ → dx = (dv @ W_V.T) @
+    - The values' path is missing in dx: c is read twice, and what comes back on both paths adds.
+          dx = dc @ → dx = (dk @ W_K.T) @
     - The two paths are averaged. Gradients of two uses add.
           dc = dk @ W_K.T + dv @ W_V.T → dc = (dk @ W_K.T + dv @ W_V.T) / 2
     - One is taken from the other. Gradients of two uses add.
@@ -269,6 +327,24 @@ LATENT_GRADIENTS = Exercise(
           (x.mT @ dc).sum(axis=0) → (x.mT @ dc)[-1]
           (c.mT @ dk).sum(axis=0) → (c.mT @ dk)[-1]
           (c.mT @ dv).sum(axis=0) → (c.mT @ dv)[-1]
+    - All three gradients of matrices are means over tokens and sequences in place of sums.
+          dW_C = (x.mT @ dc).sum(axis=0) → dW_C = (x.mT @ dc).mean(axis=0) / x.shape[1]
+          dW_K = (c.mT @ dk).sum(axis=0) → dW_K = (c.mT @ dk).mean(axis=0) / x.shape[1]
+          dW_V = (c.mT @ dv).sum(axis=0) → dW_V = (c.mT @ dv).mean(axis=0) / x.shape[1]
+    - Both matrices get the gradients of keys and values together. Each is on one path only.
+          (c.mT @ dk) → (c.mT @ (dk + dv))
+          (c.mT @ dv) → (c.mT @ (dk + dv))
+    - The gradients are added first, and the matrices too. Each gradient goes back through its own matrix.
+          dc = dk @ W_K.T + dv @ W_V.T → dc = (dk + dv) @ (W_K + W_V).T
+    - The gradients are added first and go back through one matrix. Each goes back through its own.
+          dc = dk @ W_K.T + dv @ W_V.T → dc = (dk + dv) @ W_K.T
+    - What comes back on the two paths is multiplied. Gradients of two uses add.
+          dc = dk @ W_K.T + dv @ W_V.T → dc = (dk @ W_K.T) * (dv @ W_V.T)
+    - dx stops at c: it still has to pass W_C.
+          dx = dc @ W_C.T → dx = dc
+    - dW_K and dW_V are made with x. What these matrices read is c.
+          (c.mT @ dk) → (x.mT @ dk)
+          (c.mT @ dv) → (x.mT @ dv)
     """,
     hints="""
     - Draw the graph: x gives c by W_C, and c gives k by W_K and v by W_V. Which array is used twice?
@@ -337,9 +413,31 @@ SHARED_GRADIENTS = Exercise(
           as_values = (a.mT → as_values = scale * (a.mT
     - The softmax runs over the queries. The keys compete: it runs along each row of scores.
           softmax(s)[0] → softmax(s.mT)[0].mT
+    - dq is the forward, the averages of the memory. There ds stands in the place of the weights, and the
+      scale in front.
+          dq = scale * (ds @ memory) → dq = a @ memory
+    - dq has dy added. The query is in the scores only; nothing passes it by.
+          dq = scale * (ds @ memory) → dq = scale * (ds @ memory) + dy
+    - The softmax is left out on the way back: da stands where ds should.
+          ds = a * (da - (a * da).sum(axis=-1, keepdims=True)) → ds = da
+    - Only the diagonal of the softmax's Jacobian is used, a (1 - a). Each score moves all weights of its row.
+          (a * da).sum(axis=-1, keepdims=True) → a * da
+    - The keys' part is taken away. The memory is read in two ways, and what comes back adds.
+          dm = as_keys + as_values → dm = as_values - as_keys
+    - The values' part is taken away. The memory is read in two ways, and what comes back adds.
+          dm = as_keys + as_values → dm = as_keys - as_values
+    - The scale is 1/K. It is 1/√K.
+          1 / np.sqrt(q.shape[-1]) → 1 / q.shape[-1]
+    - The scale stands twice on the way back: dq and the keys' part have it once, as the scores do.
+          dq = scale * (ds → dq = scale**2 * (ds
+          as_keys = scale * (ds → as_keys = scale**2 * (ds
+    - The heads are averaged in the keys' part of dm, and added in the values' part. Both parts add.
+          (ds.mT @ q).sum(axis=1) → (ds.mT @ q).mean(axis=1)
+    - The heads are averaged in the values' part of dm, and added in the keys' part. Both parts add.
+          (a.mT @ dy).sum(axis=1) → (a.mT @ dy).mean(axis=1)
     """,
     hints="""
-    - Pretend first that keys and values are two arrays, K = V = m: the five steps of attention, for each head.
+    - Pretend first that keys and values are two arrays, K = V = m: the five steps of attention, in each head.
     - m is read by every head, once as keys and once as values. What comes back on all these paths adds.
     - So dm = Σ_h (dS_hᵀ Q_h / √K + A_hᵀ dY_h): a sum over the axis of heads, of two parts.
     """,

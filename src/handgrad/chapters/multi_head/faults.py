@@ -103,7 +103,7 @@ def errors(sizes, **fault):
     return worst
 
 
-# A layer that is cut wrongly, and whose gradients are right --------------------------------------------------
+# A layer that is cut wrongly, and whose gradients are right -------------------------------------------------
 
 
 def reshaped(x, W_Q, W_K, W_V, W_O, H=3):

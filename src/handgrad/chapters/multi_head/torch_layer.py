@@ -9,7 +9,7 @@ from ...ops import multi_head
 
 
 def theirs(params, x, dy, H):
-    """y, dx and gradients in our orientation, of `torch.nn.MultiheadAttention` on one sequence x (B, T, D)."""
+    """y, dx and gradients in our orientation, of `torch.nn.MultiheadAttention` on x (B, T, D)."""
     width = x.shape[-1]
     layer = torch.nn.MultiheadAttention(width, H, bias=False, batch_first=True).double()
     stacked = np.concatenate([params[name].T for name in ("W_Q", "W_K", "W_V")])
