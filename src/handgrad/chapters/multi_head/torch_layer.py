@@ -5,7 +5,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from ...accounting import cache_bytes
-from ...ops import multi_head
+from ...ops import multi_head, multi_head_backward
 
 
 def theirs(params, x, dy, H):
@@ -24,13 +24,30 @@ def theirs(params, x, dy, H):
     return y.detach().numpy(), x.grad.numpy(), gradients
 
 
-def counted(H, H_kv, B=2, T=24, S=40, D=64):
-    """Multiply-adds of the shipped forward, float64 numbers that it keeps, parameters, and its cache."""
+def drawn(H, H_kv, B, T, S, D):
+    """x, memory and params of a layer without biases."""
     rng, K = np.random.default_rng(5), D // H
     shapes = {"W_Q": (D, D), "W_K": (D, H_kv * K), "W_V": (D, H_kv * K), "W_O": (D, D)}
     params = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
-    x, memory = rng.standard_normal((B, T, D)), rng.standard_normal((B, S, D))
+    return rng.standard_normal((B, T, D)), rng.standard_normal((B, S, D)), params
+
+
+def in_torch(x, memory, params):
+    return *map(torch.tensor, (x, memory)), {name: torch.tensor(W) for name, W in params.items()}
+
+
+def counted(H, H_kv, B=2, T=24, S=40, D=64):
+    """Multiply-adds of the shipped forward, float64 numbers that it keeps, parameters, and its cache."""
+    given = drawn(H, H_kv, B, T, S, D)
     with FlopCounterMode(display=False) as counter:
-        multi_head(*map(torch.tensor, (x, memory)), {n: torch.tensor(W) for n, W in params.items()}, H)
-    _, cache = multi_head(x, memory, params, H)
-    return counter.get_total_flops() // 2, cache_bytes(cache) // 8, params, cache
+        multi_head(*in_torch(*given), H)
+    _, cache = multi_head(*given, H)
+    return counter.get_total_flops() // 2, cache_bytes(cache) // 8, given[2], cache
+
+
+def counted_backward(H, H_kv, B=2, T=24, S=40, D=64):
+    """Multiply-adds of the shipped backward."""
+    y, cache = multi_head(*in_torch(*drawn(H, H_kv, B, T, S, D)), H)
+    with FlopCounterMode(display=False) as counter:
+        multi_head_backward(torch.ones_like(y), cache)
+    return counter.get_total_flops() // 2
