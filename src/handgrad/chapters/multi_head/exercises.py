@@ -102,6 +102,24 @@ FUSED_GRADIENT = Exercise(
           dq.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dq.reshape(B, H * K, T).mT
           dk.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dk.reshape(B, H * K, T).mT
           dv.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dv.reshape(B, H * K, T).mT
+    - Only the first head is used. Each head has columns of its own.
+          dq.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dq[:, 0]
+          dk.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dk[:, 0]
+          dv.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dv[:, 0]
+    - The heads are averaged: each head has columns of its own.
+          dq.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dq.mean(axis=1)
+          dk.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dk.mean(axis=1)
+          dv.transpose(0, 2, 1, 3).reshape(B, T, H * K) → dv.mean(axis=1)
+    - The queries alone are joined by a reshape without the exchange of axes.
+          dq.transpose(0, 2, 1, 3).reshape(B, T, H * K) → reshaped_rows(dq)
+    - In the queries alone the axes of heads and columns are exchanged as well.
+          dq.transpose(0, 2, 1, 3).reshape(B, T, H * K) → columns_exchanged(dq)
+    - In the keys alone the axes of heads and columns are exchanged as well.
+          dk.transpose(0, 2, 1, 3).reshape(B, T, H * K) → columns_exchanged(dk)
+    - In the values alone the axes of heads and columns are exchanged as well.
+          dv.transpose(0, 2, 1, 3).reshape(B, T, H * K) → columns_exchanged(dv)
+    - The axes of batch and tokens are exchanged: the result begins with the batch.
+          [queries, keys, values], axis=-1) → [queries, keys, values], axis=-1).swapaxes(0, 1)
     """,
     hints="""
     - Forward, the fused product is cut into three thirds, and each third into heads. Go back: join the heads
@@ -184,6 +202,21 @@ GATE_GRADIENTS = Exercise(
           dblocks.reshape(W_O.shape) → dblocks.reshape(len(dy), *W_O.shape)
     - Divided by the number of heads. The heads are added, and nothing is averaged.
           arrived = upstream @ blocks.mT → arrived = upstream @ blocks.mT / len(gate)
+    - Only the first sequence reaches dgate. All of them share the gates, and what they send adds.
+          (o * arrived).sum(axis=(0, 2, 3)) → (o * arrived)[0].sum(axis=(1, 2))
+    - Only the first sequence reaches dW_O. All of them send a gradient, and they add.
+          (o.mT @ upstream).sum(axis=0) → (o.mT @ upstream)[0]
+    - The sizes of the terms are added in dgate. A gradient keeps its signs; importance is another
+      thing.
+          (o * arrived).sum → np.abs(o * arrived).sum
+    - dgate without its sign. A gradient says in which direction the loss gets worse.
+          dgate = (o * arrived).sum(axis=(0, 2, 3)) → dgate = np.abs((o * arrived).sum(axis=(0, 2, 3)))
+    - All heads get the same number, what all heads bring times dy. Each gate multiplies its own head.
+          dgate = (o * arrived).sum(axis=(0, 2, 3)) → dgate = (o * do).sum() + 0 * gate
+    - The gate is added in do. It multiplies what the head brings.
+          do = g * arrived → do = g + arrived
+    - The gate is divided by in do. Forward it multiplies, and so it does on the way back.
+          do = g * arrived → do = arrived / g
     """,
     hints="""
     - Write y as a sum over heads: head h brings g_h O_h W_h, with W_h its K rows of W_O.
@@ -197,6 +230,11 @@ GATE_GRADIENTS = Exercise(
 def diagonal(ds):
     """Only the pairs in which query and key have the same position."""
     return ds * np.eye(*ds.shape[2:])
+
+
+def mixed(P, u):
+    """The forward, (B, E, T, S)."""
+    return np.einsum("eh,bhts->bets", P, u)
 
 
 # 3 ----------------------------------------------------------------------------------------------------------
@@ -258,6 +296,18 @@ MIXED_GRADIENTS = Exercise(
           du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bets->bhts", softmax(P)[0], ds)
     - dP counts only the pairs in which query and key have the same position. P is used at every pair.
           dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", diagonal(ds), u)
+    - Only the first sequence reaches dP. It adds over all of them.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bhts->eh", ds[:1], u[:1])
+    - Only the first of the mixed heads is sent back. Each u_h is in all of them, and what they send adds.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bets->bhts", P[:1], ds[:, :1])
+    - Only the last of the mixed heads is sent back. Each u_h is in all of them, and what they send adds.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bets->bhts", P[-1:], ds[:, -1:])
+    - The columns of P are divided by their sums. Here P is used as it is.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bets->bhts", P / P.sum(axis=0), ds)
+    - dP is made with the mixed scores. The factor of P is u, the scores before they are mixed.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bets,eh->eh", ds, mixed(P, u), P)
+    - dP keeps the queries: P is the same at every query and key, so it adds over them.
+          "bets,bhts->eh" → "bets,bhts->teh"
     """,
     hints="""
     - One pair of query and key first: then s = P u is a matrix times a vector of H numbers.
@@ -345,6 +395,14 @@ LATENT_GRADIENTS = Exercise(
     - dW_K and dW_V are made with x. What these matrices read is c.
           (c.mT @ dk) → (x.mT @ dk)
           (c.mT @ dv) → (x.mT @ dv)
+    - Only the first sequence reaches the matrices. All of them send a gradient, and they add.
+          (x.mT @ dc).sum(axis=0) → (x.mT @ dc)[0]
+          (c.mT @ dk).sum(axis=0) → (c.mT @ dk)[0]
+          (c.mT @ dv).sum(axis=0) → (c.mT @ dv)[0]
+    - The two paths are multiplied in dW_C. Gradients of two uses add.
+          dW_C = (x.mT @ dc) → dW_C = (x.mT @ ((dk @ W_K.T) * (dv @ W_V.T)))
+    - The two paths are multiplied in dx. Gradients of two uses add.
+          dx = dc @ → dx = ((dk @ W_K.T) * (dv @ W_V.T)) @
     """,
     hints="""
     - Draw the graph: x gives c by W_C, and c gives k by W_K and v by W_V. Which array is used twice?
@@ -352,6 +410,11 @@ LATENT_GRADIENTS = Exercise(
     - The gradients of matrices add over the tokens and over the sequences.
     """,
 )
+
+
+def product_of_sums(a, dy):
+    """Weights and gradients, each added over the queries first."""
+    return (a.sum(axis=2)[..., np.newaxis] * dy.sum(axis=2, keepdims=True)).sum(axis=1)
 
 
 # 5 ----------------------------------------------------------------------------------------------------------
@@ -435,6 +498,22 @@ SHARED_GRADIENTS = Exercise(
           (ds.mT @ q).sum(axis=1) → (ds.mT @ q).mean(axis=1)
     - The heads are averaged in the values' part of dm, and added in the keys' part. Both parts add.
           (a.mT @ dy).sum(axis=1) → (a.mT @ dy).mean(axis=1)
+    - The two parts of dm are multiplied. Gradients of two uses add.
+          dm = as_keys + as_values → dm = as_keys * as_values
+    - The values' part of dm is made with the outputs. What arrives at the values is dy.
+          (a.mT @ dy).sum(axis=1) → (a.mT @ (a @ memory)).sum(axis=1)
+    - The heads are added in dq. Each head has queries of its own; only the memory is shared.
+          dq = scale * (ds @ memory) → dq = scale * (ds @ memory).sum(axis=1)
+    - The values' part of dm multiplies two sums over the queries. Each query's dy goes with its own weights.
+          (a.mT @ dy).sum(axis=1) → product_of_sums(a, dy)
+    - All sequences get the same dm, a mean over the batch. Each sequence has a memory of its own.
+          dm = as_keys + as_values → dm = 0 * m + (as_keys + as_values).mean(axis=0)
+    - All sequences get the same dm, a sum over the batch. Each sequence has a memory of its own.
+          dm = as_keys + as_values → dm = 0 * m + (as_keys + as_values).sum(axis=0)
+    - The scale is missing in dq. It is in the scores, so also in what goes back through them.
+          dq = scale * (ds → dq = (ds
+    - The scale is missing in the keys' part of dm. It is in the scores, so also in what goes back through them.
+          as_keys = scale * (ds → as_keys = (ds
     """,
     hints="""
     - Pretend first that keys and values are two arrays, K = V = m: the five steps of attention, in each head.
