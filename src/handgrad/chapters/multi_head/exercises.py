@@ -512,7 +512,7 @@ SHARED_GRADIENTS = Exercise(
           dm = as_keys + as_values → dm = 0 * m + (as_keys + as_values).sum(axis=0)
     - The scale is missing in dq. It is in the scores, so also in what goes back through them.
           dq = scale * (ds → dq = (ds
-    - The scale is missing in the keys' part of dm. It is in the scores, so also in what goes back through them.
+    - The scale is missing in the keys' part of dm. It is in the scores, so also in what goes back.
           as_keys = scale * (ds → as_keys = (ds
     """,
     hints="""
