@@ -270,8 +270,9 @@ def test_the_torch_loss_is_ours():
 
 
 def test_the_printed_formulas_are_wrong_and_the_corrected_right():
-    for printed, right in columns.printed_and_right(K=3, D=4, T=5, seed=7).values():
-        assert printed > 0.1 and right < 1e-8
+    found = columns.printed_and_right(K=3, D=4, T=5, seed=7)
+    assert all(printed > 0.1 and right < 1e-8 for printed, _, right in found.values())
+    np.testing.assert_allclose(found["dA, from the right dQ"][:2], (1 - 3**-0.5, 1), rtol=1e-6)
 
 
 def test_a_right_backward_is_right_at_all_sizes_of_the_table():
