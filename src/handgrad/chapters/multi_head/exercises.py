@@ -27,6 +27,21 @@ def alternating(queries, keys, values):
     return np.stack([queries, keys, values], -1).reshape(*queries.shape[:2], -1)
 
 
+def reshaped_together(*parts):
+    """All 3H heads joined by a reshape alone."""
+    return reshaped_rows(np.concatenate(parts, axis=1))
+
+
+def overlapping(*parts):
+    """Keys written K columns after the queries, values K columns after the keys, one head after another."""
+    B, H, T, K = parts[0].shape
+    fused = np.zeros((B, T, 3 * H * K))
+    for h in range(H):
+        for i, part in enumerate(parts):
+            fused[:, :, (h + i) * K : (h + i + 1) * K] = part[:, h]
+    return fused
+
+
 def head_by_head(dq, dk, dv):
     """The columns in the order query, key, value of head 0, then those of head 1, and so on."""
     B, H, T, K = dq.shape
@@ -120,6 +135,11 @@ FUSED_GRADIENT = Exercise(
           dv.transpose(0, 2, 1, 3).reshape(B, T, H * K) → columns_exchanged(dv)
     - The axes of batch and tokens are exchanged: the result begins with the batch.
           [queries, keys, values], axis=-1) → [queries, keys, values], axis=-1).swapaxes(0, 1)
+    - Concatenated along the heads, then joined by a reshape alone: exchange heads and tokens first.
+          np.concatenate([queries, keys, values], axis=-1) → reshaped_together(dq, dk, dv)
+    - The keys begin K columns after the queries, and the values K after the keys, and they overwrite
+      each other. Each third has HK columns.
+          np.concatenate([queries, keys, values], axis=-1) → overlapping(dq, dk, dv)
     """,
     hints="""
     - Forward, the fused product is cut into three thirds, and each third into heads. Go back: join the heads
@@ -217,6 +237,14 @@ GATE_GRADIENTS = Exercise(
           do = g * arrived → do = g + arrived
     - The gate is divided by in do. Forward it multiplies, and so it does on the way back.
           do = g * arrived → do = arrived / g
+    - dgate is a mean over sequences, positions and columns of y. What arrives at the places of a gate adds.
+          (o * arrived).sum(axis=(0, 2, 3)) → (o * arrived).sum(axis=(0, 2, 3)) / dy.size
+    - dgate is a mean over sequences and positions. What arrives at the places of a gate adds.
+          (o * arrived).sum(axis=(0, 2, 3)) → (o * arrived).sum(axis=3).mean(axis=(0, 2))
+    - Only the last sequence reaches dW_O. All of them send a gradient, and they add.
+          (o.mT @ upstream).sum(axis=0) → (o.mT @ upstream)[-1]
+    - All gates are added in dW_O. The rows of a head meet the gate of that head only.
+          dblocks = g * (o.mT → dblocks = gate.sum() * (o.mT
     """,
     hints="""
     - Write y as a sum over heads: head h brings g_h O_h W_h, with W_h its K rows of W_O.
@@ -308,6 +336,10 @@ MIXED_GRADIENTS = Exercise(
           dP = np.einsum("bets,bhts->eh", ds, u) → dP = np.einsum("bets,bets,eh->eh", ds, mixed(P, u), P)
     - dP keeps the queries: P is the same at every query and key, so it adds over them.
           "bets,bhts->eh" → "bets,bhts->teh"
+    - dP adds ds and u where it should multiply them.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = ds.sum((0, 2, 3))[:, np.newaxis] + u.sum((0, 2, 3))
+    - du is divided by the number of raw heads. What comes back from the mixed heads adds.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bets->bhts", P, ds) / P.shape[1]
     """,
     hints="""
     - One pair of query and key first: then s = P u is a matrix times a vector of H numbers.
@@ -403,6 +435,12 @@ LATENT_GRADIENTS = Exercise(
           dW_C = (x.mT @ dc) → dW_C = (x.mT @ ((dk @ W_K.T) * (dv @ W_V.T)))
     - The two paths are multiplied in dx. Gradients of two uses add.
           dx = dc @ → dx = ((dk @ W_K.T) * (dv @ W_V.T)) @
+    - dW_V is dW_K once more. The values' matrix receives what arrives at the values.
+          (c.mT @ dv) → (c.mT @ dk)
+    - dW_K is dW_V once more. The keys' matrix receives what arrives at the keys.
+          (c.mT @ dk) → (c.mT @ dv)
+    - dk goes back through both matrices, and dv through none.
+          dk @ W_K.T + dv @ W_V.T → dk @ W_K.T + dk @ W_V.T
     """,
     hints="""
     - Draw the graph: x gives c by W_C, and c gives k by W_K and v by W_V. Which array is used twice?
@@ -514,6 +552,14 @@ SHARED_GRADIENTS = Exercise(
           dq = scale * (ds → dq = (ds
     - The scale is missing in the keys' part of dm. It is in the scores, so also in what goes back.
           as_keys = scale * (ds → as_keys = (ds
+    - An ordinary mean is subtracted in the softmax's backward, where the mean weighted by a should be.
+          (a * da).sum(axis=-1 → da.mean(axis=-1
+    - The queries stand in the values' part of dm. What arrives at the values is dy.
+          (a.mT @ dy) → (a.mT @ q)
+    - The weights stand in the keys' part of dm. What arrives at the scores is ds.
+          as_keys = scale * (ds.mT → as_keys = scale * (a.mT
+    - ds stands in the values' part of dm. The values are averaged with the weights a.
+          (a.mT @ dy) → (ds.mT @ dy)
     """,
     hints="""
     - Pretend first that keys and values are two arrays, K = V = m: the five steps of attention, in each head.
