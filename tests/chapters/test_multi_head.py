@@ -308,3 +308,30 @@ def test_the_figures_draw_what_they_are_given():
     assert {"(−3, 3)", "(3, −3)", "(5, −2)", "(2, 1)"} <= texts
     maps = figures.looks({"H = 2": np.eye(2, 3)})
     np.testing.assert_array_equal(maps.axes[0].images[0].get_array(), np.eye(2, 3))
+
+
+def test_the_balanced_lines_have_exact_moments():
+    c = look_back.balanced(np.random.default_rng(6)).reshape(64, 48)
+    assert set(np.unique(c)) == {-1, 1} and not c.sum(axis=0).any()
+    np.testing.assert_array_equal(c.T @ c, 64 * np.eye(48))
+
+
+@pytest.mark.parametrize("H", [1, 2, 4])
+def test_heads_made_by_hand_copy_one_token_each(H):
+    c = look_back.bits(np.random.default_rng(7))
+    x = 2 * c @ look_back.TABLE
+    params = look_back.by_hand(H, 10)
+    y, cache = ops.multi_head(x, x, params, H, mask=ops.causal_mask(12), angles=look_back.turns(16 // H))
+    np.testing.assert_allclose(y[:, 4:, : 4 * H], look_back.wanted(c)[..., : 4 * H], atol=1e-10)
+    assert not y[..., 4 * H :].any()
+    for h in range(H):
+        assert np.diagonal(cache["attended"]["a"][:, h], -h - 1, 1, 2).min() > 0.99
+
+
+def test_refitting_finds_the_best_last_matrix():
+    rng = np.random.default_rng(8)
+    o, W, b = rng.standard_normal((5, 3, 4)), rng.standard_normal((4, 2)), rng.standard_normal(2)
+    best = look_back.refitted({"W_O": None, "W_Q": 1}, o, o @ W + b)
+    np.testing.assert_allclose(best["W_O"], W, rtol=1e-10)
+    np.testing.assert_allclose(best["b_O"], b, rtol=1e-10)
+    assert best["W_Q"] == 1

@@ -23,6 +23,18 @@ def wanted(c):
     return np.concatenate([c[:, BACK - n : c.shape[1] - n] for n in range(1, BACK + 1)], axis=-1)
 
 
+def balanced(rng):
+    """64 lines c (64, T, 4): each of the 48 bits has mean 0, and no two are correlated, exactly.
+
+    Columns of a Hadamard matrix: rows and columns of it are orthogonal, and the first column is all ones.
+    """
+    lines = np.ones((1, 1))
+    for _ in range(6):
+        lines = np.block([[lines, lines], [lines, -lines]])
+    columns = rng.permutation(np.arange(1, len(lines)))[: LENGTH * BITS]
+    return lines[:, columns].reshape(-1, LENGTH, BITS)
+
+
 def initial(rng, HK=D, HK_kv=None):
     """Random params of `multi_head` for heads of HK columns together, keys and values of HK_kv."""
     params = {"W_Q": (D, HK), "W_K": (D, HK_kv or HK), "W_V": (D, HK_kv or HK), "W_O": (HK, D)}
@@ -36,6 +48,30 @@ def alike(params, H):
     K = params["W_Q"].shape[1] // H
     made = {name: np.tile(x[..., :K], H) for name, x in params.items() if name[-1] in "QKV"}
     return params | made | {"W_O": np.tile(params["W_O"][:K], (H, 1))}
+
+
+def by_hand(H, sharpness):
+    """Parameters of H heads, no more than 4, of which head h copies the bits h + 1 tokens before.
+
+    Queries and keys are biases only, all alike but for the turn: the scores are highest h + 1 tokens before.
+    """
+    params = {name: np.zeros_like(x) for name, x in initial(np.random.default_rng(0)).items()}
+    K = D // H
+    for h in range(H):
+        angles, first = turns(K)[h + 1], h * K
+        turned = np.stack([np.cos(angles), -np.sin(angles)], axis=-1).ravel()
+        params["b_Q"][first : first + K] = sharpness * turned
+        params["b_K"][first : first + K : 2] = sharpness
+        params["W_V"][:, first : first + BITS] = TABLE.T / 2
+        params["W_O"][first : first + BITS, h * BITS : (h + 1) * BITS] = np.eye(BITS)
+    return params
+
+
+def refitted(params, o, w):
+    """The params with the W_O and b_O that bring joined outputs o (.., HK) nearest to w (.., 16)."""
+    rows = np.column_stack([o.reshape(-1, o.shape[-1]), np.ones(o[..., 0].size)])
+    best = np.linalg.lstsq(rows, w.reshape(-1, w.shape[-1]), rcond=None)[0]
+    return params | {"W_O": best[:-1], "b_O": best[-1]}
 
 
 def turns(K):

@@ -1,11 +1,16 @@
 """PyTorch's own layer with several heads, and its counter of operations."""
 
+import sys
+from unittest.mock import patch
+
 import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from ...accounting import cache_bytes
-from ...ops import multi_head, multi_head_backward
+from ...ops import multi_head, multi_head_backward, repeat_heads
+
+MULTI_HEAD = sys.modules[multi_head.__module__]  # the module, whose name its function has taken
 
 
 def theirs(params, x, dy, H):
@@ -43,6 +48,13 @@ def counted(H, H_kv, B=2, T=24, S=40, D=64):
         multi_head(*in_torch(*given), H)
     _, cache = multi_head(*given, H)
     return counter.get_total_flops() // 2, cache_bytes(cache) // 8, given[2], cache
+
+
+def before_copying(H, H_kv, B=2, T=24, S=40, D=64):
+    """How many numbers of keys and values the shipped forward hands to `repeat_heads`."""
+    with patch.object(MULTI_HEAD, "repeat_heads", wraps=repeat_heads) as watched:
+        multi_head(*drawn(H, H_kv, B, T, S, D), H)
+    return sum(call.args[0].size for call in watched.call_args_list)
 
 
 def counted_backward(H, H_kv, B=2, T=24, S=40, D=64):
