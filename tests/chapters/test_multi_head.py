@@ -185,7 +185,79 @@ def shared(change):
     return backward
 
 
+def gates_by_tile(dy, o, gate, W_O):
+    """One gate for each column, in the wrong order: np.tile where np.repeat belongs."""
+    merged, cache = ops.merge_heads(o)
+    columns = np.tile(gate, o.shape[3])
+    dmerged = dy @ W_O.T
+    dgate = (merged * dmerged).sum((0, 1)).reshape(o.shape[1], -1).sum(1)
+    do = ops.merge_heads_backward(columns * dmerged, cache)
+    return do, dgate, np.einsum("btk,btd->kd", columns * merged, dy)
+
+
+def gates_by_tile_throughout(dy, o, gate, W_O):
+    do, _, dW_O = gates_by_tile(dy, o, gate, W_O)
+    moved = ops.merge_heads(o)[0] * (dy @ W_O.T)
+    return do, moved.sum((0, 1)).reshape(o.shape[3], -1).sum(0), dW_O
+
+
+def gates_joined_by_reshape(dy, o, gate, W_O):
+    do, dgate, _ = gates_by_merge(dy, o, gate, W_O)
+    rows = (gate[:, None, None] * o).reshape(*dy.shape[:2], -1)
+    return do, dgate, np.einsum("btk,btd->kd", rows, dy)
+
+
+def mixed_through_softmax(ds, u, P):
+    s = np.einsum("eh,bhts->bets", P, u)
+    return mixed_by_axes(ops.softmax_backward(ds, ops.softmax(s)[1]), u, P)
+
+
+def mixed_untransposed(ds, u, P):
+    B, E, T, S = ds.shape
+    return (P @ ds.reshape(B, E, -1)).reshape(u.shape), mixed_by_axes(ds, u, P)[1]
+
+
+def latent_turned(dk, dv, x, W_C, W_K, W_V):
+    dc = dk @ W_K.T + dv @ W_V.T
+    right = latent_by_linear(dk, dv, x, W_C, W_K, W_V)
+    return right[0], x.reshape(x.shape[2], -1) @ dc.reshape(-1, dc.shape[2]), *right[2:]
+
+
 WRONG = [
+    (
+        "fused_gradient",
+        lambda q, k, v: fused_by_loops(q / q.shape[3] ** 0.5, k / q.shape[3] ** 0.5, v),
+        "scale belongs",
+    ),
+    ("gate_gradients", gates_by_tile, "np.tile"),
+    ("gate_gradients", gates_by_tile_throughout, "np.tile. does, in dgate too"),
+    ("gate_gradients", gates_joined_by_reshape, "joined by a reshape alone"),
+    ("mixed_gradients", mixed_through_softmax, "backward of the softmax"),
+    ("mixed_gradients", mixed_untransposed, "A matrix is transposed"),
+    (
+        "mixed_gradients",
+        lambda ds, u, P: ((P[:, :, None, None] * ds[:, None]).sum(2), mixed_by_axes(ds, u, P)[1]),
+        "passes its transpose",
+    ),
+    (
+        "mixed_gradients",
+        lambda ds, u, P: (P.sum(0)[:, None, None] * ds.sum(1, keepdims=True), mixed_by_axes(ds, u, P)[1]),
+        "multiplies two sums over the mixed heads",
+    ),
+    (
+        "mixed_gradients",
+        lambda ds, u, P: (
+            mixed_by_axes(ds, u, P)[0],
+            ds.reshape(len(P), -1) @ u.reshape(P.shape[1], -1).T,
+        ),
+        "mixes sequences and heads",
+    ),
+    ("latent_gradients", latent_turned, "transposed by a reshape"),
+    (
+        "shared_gradients",
+        shared(lambda dq, dk, dv, a, m, r: (dq / a.shape[1] ** 0.5, (dk / a.shape[1] ** 0.5 + dv).sum(1))),
+        "scale on the way back",
+    ),
     ("fused_gradient", lambda *d: np.stack([ops.merge_heads(x)[0] for x in d]), "along a new axis"),
     ("fused_gradient", lambda *d: np.concatenate(d, -1), "heads are not joined"),
     ("fused_gradient", lambda *d: sum(ops.merge_heads(x)[0] for x in d), "parts are added"),

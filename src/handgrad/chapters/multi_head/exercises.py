@@ -140,6 +140,9 @@ FUSED_GRADIENT = Exercise(
     - The keys begin K columns after the queries, and the values K after the keys, and they overwrite
       each other. Each third has HK columns.
           np.concatenate([queries, keys, values], axis=-1) → overlapping(dq, dk, dv)
+    - The scale 1/√K stands in the parts of queries and keys. The cut moves numbers; the scale belongs to the
+      scores, and what has arrived at queries and keys has passed them already.
+          [queries, keys, values], axis=-1) → [queries / K**0.5, keys / K**0.5, values], axis=-1)
     """,
     hints="""
     - Forward, the fused product is cut into three thirds, and each third into heads. Go back: join the heads
@@ -154,6 +157,16 @@ FUSED_GRADIENT = Exercise(
 def in_turn(W_O, o):
     """W_O cut as if its rows belonged to the heads in turn, (H, K, D)."""
     return W_O.reshape(o.shape[3], o.shape[1], -1).swapaxes(0, 1)
+
+
+def tiled(gate, o):
+    """The gates (H, 1, K) in the order of np.tile."""
+    return np.tile(gate, o.shape[3]).reshape(o.shape[1], 1, o.shape[3])
+
+
+def untiled(columns):
+    """Sums of the columns (H, K), as if column i belonged to head i mod H."""
+    return columns.reshape(-1, len(columns)).sum(axis=0)
 
 
 # 2 ----------------------------------------------------------------------------------------------------------
@@ -245,6 +258,18 @@ GATE_GRADIENTS = Exercise(
           (o.mT @ upstream).sum(axis=0) → (o.mT @ upstream)[-1]
     - All gates are added in dW_O. The rows of a head meet the gate of that head only.
           dblocks = g * (o.mT → dblocks = gate.sum() * (o.mT
+    - The gates are spread over the columns as if these belonged to the heads in turn, as `np.tile` does.
+      Head h owns K columns side by side: `np.repeat`.
+          do = g * arrived → do = tiled(gate, o) * arrived
+          dblocks = g * (o.mT → dblocks = tiled(gate, o).mT * (o.mT
+    - The gates are spread over the columns as if these belonged to the heads in turn, as `np.tile` does, in
+      dgate too. Head h owns K columns side by side: `np.repeat`.
+          do = g * arrived → do = tiled(gate, o) * arrived
+          dblocks = g * (o.mT → dblocks = tiled(gate, o).mT * (o.mT
+          dgate = (o * arrived).sum(axis=(0, 2, 3)) → dgate = untiled((o * arrived).sum(axis=(0, 2)))
+    - In dW_O the outputs are joined by a reshape alone. The shape is right, but a row then holds several
+      tokens of one head: exchange the axes of heads and tokens first.
+          dblocks.reshape(W_O.shape) → np.einsum("btk,btd->kd", reshaped_rows(g * o), dy)
     """,
     hints="""
     - Write y as a sum over heads: head h brings g_h O_h W_h, with W_h its K rows of W_O.
@@ -263,6 +288,17 @@ def diagonal(ds):
 def mixed(P, u):
     """The forward, (B, E, T, S)."""
     return np.einsum("eh,bhts->bets", P, u)
+
+
+def through_softmax(ds, s):
+    """What would arrive at the scores s if ds had arrived at the weights."""
+    a = softmax(s)[0]
+    return a * (ds - (a * ds).sum(axis=-1, keepdims=True))
+
+
+def first_axis(x, n):
+    """x as n rows, by a reshape that takes the batch for heads."""
+    return x.reshape(n, -1)
 
 
 # 3 ----------------------------------------------------------------------------------------------------------
@@ -289,7 +325,7 @@ MIXED_GRADIENTS = Exercise(
     inputs={"ds": normal("B E T S"), "u": normal("B H T S"), "P": normal("E H")},
     ways=(mixed_by_products,),
     stories="""
-    - dP is transposed: its row counts the mixed scores and its column the heads before mixing, as in P.
+    - dP is transposed. Like P it should have a row for each mixed head, and a column for each raw one.
           "bets,bhts->eh" → "bets,bhts->he"
     - dP is not summed over the batch: all sequences share the matrix.
           "bets,bhts->eh" → "bets,bhts->beh"
@@ -338,6 +374,18 @@ MIXED_GRADIENTS = Exercise(
           "bets,bhts->eh" → "bets,bhts->teh"
     - dP adds ds and u where it should multiply them.
           dP = np.einsum("bets,bhts->eh", ds, u) → dP = ds.sum((0, 2, 3))[:, np.newaxis] + u.sum((0, 2, 3))
+    - The backward of the softmax comes first here. But ds has arrived at the mixed scores, before the
+      softmax: only the mixing is to be undone.
+          P, ds) → P, through_softmax(ds, mixed(P, u)))
+          "bets,bhts->eh", ds → "bets,bhts->eh", through_softmax(ds, mixed(P, u))
+    - In du the matrix is P itself, as in the forward. What comes back passes its transpose: du_h adds p_eh
+      ds_e over e. With E = H the shapes fit all the same.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("he,bets->bhts", P, ds)
+    - du multiplies two sums over the mixed heads. Each ds_e goes with its own p_eh, then they add.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bfts->bhts", P, ds)
+    - dP takes its rows by a reshape that mixes sequences and heads: the batch comes first. Bring the axis of
+      heads to the front before the reshape.
+          dP = np.einsum("bets,bhts->eh", ds, u) → dP = first_axis(ds, len(P)) @ first_axis(u, P.shape[1]).T
     - du is divided by the number of raw heads. What comes back from the mixed heads adds.
           du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bets->bhts", P, ds) / P.shape[1]
     """,
@@ -347,6 +395,16 @@ MIXED_GRADIENTS = Exercise(
     - For all pairs: du mixes back at each of them; dP adds over all queries, keys and sequences.
     """,
 )
+
+
+def in_rows(x):
+    """All tokens of all sequences one below the other."""
+    return x.reshape(-1, x.shape[-1])
+
+
+def turned_by_reshape(x):
+    """The shape of in_rows(x).T, but not its numbers."""
+    return x.reshape(x.shape[-1], -1)
 
 
 # 4 ----------------------------------------------------------------------------------------------------------
@@ -439,6 +497,14 @@ LATENT_GRADIENTS = Exercise(
           (c.mT @ dv) → (c.mT @ dk)
     - dW_K is dW_V once more. The keys' matrix receives what arrives at the keys.
           (c.mT @ dk) → (c.mT @ dv)
+    - In dW_C the tokens are transposed by a reshape, which leaves the numbers in their order: use
+      `x.reshape(-1, D).T`.
+          dW_C = (x.mT @ dc).sum(axis=0) → dW_C = turned_by_reshape(x) @ in_rows(dc)
+    - In the gradients of all matrices what was read is transposed by a reshape, which leaves the numbers in
+      their order: use `x.reshape(-1, D).T`.
+          dW_C = (x.mT @ dc).sum(axis=0) → dW_C = turned_by_reshape(x) @ in_rows(dc)
+          dW_K = (c.mT @ dk).sum(axis=0) → dW_K = turned_by_reshape(c) @ in_rows(dk)
+          dW_V = (c.mT @ dv).sum(axis=0) → dW_V = turned_by_reshape(c) @ in_rows(dv)
     - dk goes back through both matrices, and dv through none.
           dk @ W_K.T + dv @ W_V.T → dk @ W_K.T + dk @ W_V.T
     """,
@@ -510,6 +576,10 @@ SHARED_GRADIENTS = Exercise(
           scale = 1 / np.sqrt(q.shape[-1]) → scale = 1.0
     - The scale is that of all heads together, 1/√(HK). Each head has width K.
           np.sqrt(q.shape[-1]) → np.sqrt(q.shape[-1] * q.shape[1])
+    - The scale on the way back is that of all heads together, 1/√(HK). Each head has width K, as
+      in its scores.
+          dq = scale * (ds → dq = scale / q.shape[1] ** 0.5 * (ds
+          as_keys = scale * (ds → as_keys = scale / q.shape[1] ** 0.5 * (ds
     - The values' part of dm has the scale, too. The values are not in the scores.
           as_values = (a.mT → as_values = scale * (a.mT
     - The softmax runs over the queries. The keys compete: it runs along each row of scores.
