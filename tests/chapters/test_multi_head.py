@@ -217,6 +217,14 @@ def mixed_untransposed(ds, u, P):
     return (P @ ds.reshape(B, E, -1)).reshape(u.shape), mixed_by_axes(ds, u, P)[1]
 
 
+def mixed_by_exchanged_loops(ds, u, P):
+    du = np.zeros_like(u)
+    for e in range(P.shape[0]):
+        for h in range(P.shape[1]):
+            du[:, h] += P[h, e] * ds[:, e]
+    return du, mixed_by_axes(ds, u, P)[1]
+
+
 def latent_turned(dk, dv, x, W_C, W_K, W_V):
     dc = dk @ W_K.T + dv @ W_V.T
     right = latent_by_linear(dk, dv, x, W_C, W_K, W_V)
@@ -251,6 +259,15 @@ WRONG = [
             ds.reshape(len(P), -1) @ u.reshape(P.shape[1], -1).T,
         ),
         "mixes sequences and heads",
+    ),
+    ("mixed_gradients", mixed_by_exchanged_loops, "indices of P are exchanged"),
+    (
+        "mixed_gradients",
+        lambda ds, u, P: (
+            np.broadcast_to(P.sum() * ds.sum(1, keepdims=True), u.shape),
+            mixed_by_axes(ds, u, P)[1],
+        ),
+        "sum of all of P",
     ),
     ("latent_gradients", latent_turned, "transposed by a reshape"),
     (

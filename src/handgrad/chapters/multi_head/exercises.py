@@ -296,6 +296,14 @@ def through_softmax(ds, s):
     return a * (ds - (a * ds).sum(axis=-1, keepdims=True))
 
 
+def looped(ds, u, P):
+    """du by loops over both kinds of heads, with the indices of P exchanged."""
+    du = np.zeros_like(u)
+    for h, e in np.ndindex(u.shape[1], ds.shape[1]):
+        du[:, h] += P[h, e] * ds[:, e]
+    return du
+
+
 def first_axis(x, n):
     """x as n rows, by a reshape that takes the batch for heads."""
     return x.reshape(n, -1)
@@ -383,6 +391,12 @@ MIXED_GRADIENTS = Exercise(
           du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("he,bets->bhts", P, ds)
     - du multiplies two sums over the mixed heads. Each ds_e goes with its own p_eh, then they add.
           du = np.einsum("eh,bets->bhts", P, ds) → du = np.einsum("eh,bfts->bhts", P, ds)
+    - In the loops for du the indices of P are exchanged: p_eh has the mixed head first. With E = H nothing
+      raises, and the numbers are wrong.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = looped(ds, u, P)
+    - du multiplies the sum of all ds_e by the sum of all of P. Each ds_e goes with its own p_eh, then they
+      add.
+          du = np.einsum("eh,bets->bhts", P, ds) → du = P.sum() * ds.sum(axis=1, keepdims=True) + 0 * u
     - dP takes its rows by a reshape that mixes sequences and heads: the batch comes first. Bring the axis of
       heads to the front before the reshape.
           dP = np.einsum("bets,bhts->eh", ds, u) → dP = first_axis(ds, len(P)) @ first_axis(u, P.shape[1]).T
