@@ -32,6 +32,20 @@ def copy(tmp_path):
     return tmp_path
 
 
+@pytest.fixture
+def planned(copy, monkeypatch):
+    """A copy whose plan has one chapter more: one is still to be written."""
+    trial = {"number": 21, "topic": "trial", "title": "Trial", "about": "one more", "needs": [8]}
+    plan = copy / "book/chapters.yml"
+    parts = yaml.safe_load(plan.read_text(encoding="utf-8"))
+    parts[-1]["chapters"].append(trial)
+    plan.write_text(yaml.safe_dump(parts, allow_unicode=True, sort_keys=False), encoding="utf-8")
+    monkeypatch.setitem(chapter.PLAN[parts[-1]["part"]], 21, "trial")
+    monkeypatch.setitem(chapter.TOPICS, 21, "trial")
+    monkeypatch.setitem(chapter.TITLES, 21, "Trial")
+    return copy
+
+
 def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -52,38 +66,38 @@ def quoted(notebook):
 # A new chapter ----------------------------------------------------------------------------------------------
 
 
-def test_a_new_chapter_is_whole_keeps_the_rules_and_runs(copy, monkeypatch):
-    made = run(copy, "tools/chapter.py", "new", "09", "masks")
+def test_a_new_chapter_is_whole_keeps_the_rules_and_runs(planned, monkeypatch):
+    made = run(planned, "tools/chapter.py", "new", "21", "trial")
     assert made.returncode == 0, made.stderr
-    assert "`make chapter N=09` runs the rules" in made.stdout
-    notebooks = [copy / path for path in chapter.notebooks(copy, "09_masks")]
+    assert "`make chapter N=21` runs the rules" in made.stdout
+    notebooks = [planned / path for path in chapter.notebooks(planned, "21_trial")]
     assert len(notebooks) == 3
     assert [complaint for path in notebooks for complaint in rules.complaints(path)] == []
-    checked = run(copy, "tools/exercises.py", "--check")
+    checked = run(planned, "tools/exercises.py", "--check")
     assert checked.returncode == 0, checked.stdout
-    monkeypatch.setenv("PYTHONPATH", str(copy / "src"))
+    monkeypatch.setenv("PYTHONPATH", str(planned / "src"))
     for path in notebooks:
         folder = {"metadata": {"path": str(path.parent)}}
         stored, again = (nbformat.read(path, as_version=4) for _ in range(2))
         NotebookClient(again, timeout=60, kernel_name="python3", resources=folder).execute()
         assert quoted(again) == quoted(stored)
     assert any(quoted(nbformat.read(path, as_version=4)) for path in notebooks)
-    tested = run(copy, "-m", "pytest", "-q", "tests/chapters/test_masks.py", "tests/course/test_pages.py")
+    tested = run(planned, "-m", "pytest", "-q", "tests/chapters/test_trial.py", "tests/course/test_pages.py")
     assert tested.returncode == 0, tested.stdout
-    assert len(chapter.unwritten(copy, "09_masks")) == 5
+    assert len(chapter.unwritten(planned, "21_trial")) == 5
 
 
-def test_every_planned_chapter_has_drafts_of_good_form(copy):
+def test_every_planned_chapter_has_drafts_of_good_form(planned):
     """Names are of many lengths, and no line may become too long, or short enough to be written otherwise."""
     drafted = set()
     for number in set(chapter.TOPICS) - {int(name[:2]) for name in CHAPTERS}:
         for place, text in chapter.drafts(ROOT, str(number), chapter.TOPICS[number]).items():
             assert "§" not in text, place
-            (copy / place).parent.mkdir(parents=True, exist_ok=True)
-            (copy / place).write_text(text, encoding="utf-8")
+            (planned / place).parent.mkdir(parents=True, exist_ok=True)
+            (planned / place).write_text(text, encoding="utf-8")
             drafted |= {place} if place.endswith((".py", ".ipynb")) else set()
     for command in (["check"], ["format", "--check"]):
-        formed = run(copy, "-m", "ruff", *command, *drafted)
+        formed = run(planned, "-m", "ruff", *command, *drafted)
         assert formed.returncode == 0, formed.stdout
 
 
@@ -139,30 +153,32 @@ def test_what_is_not_planned_or_is_there_is_refused(number, topic, message, caps
 @pytest.mark.parametrize(
     "place",
     [
-        "notebooks/09_other.ipynb",
-        "notebooks/exercises/09_masks.ipynb",
-        "notebooks/solutions/09_masks.ipynb",
-        "notebooks/quizzes/09_masks.json",
-        "src/handgrad/chapters/masks/figures.py",
-        "tests/chapters/test_masks.py",
+        "notebooks/21_other.ipynb",
+        "notebooks/exercises/21_trial.ipynb",
+        "notebooks/solutions/21_trial.ipynb",
+        "notebooks/quizzes/21_trial.json",
+        "src/handgrad/chapters/trial/figures.py",
+        "tests/chapters/test_trial.py",
     ],
 )
-def test_nothing_is_written_where_anything_is_there(place, copy):
-    (copy / place).parent.mkdir(parents=True, exist_ok=True)
-    (copy / place).touch()
-    before = contents(copy)
+def test_nothing_is_written_where_anything_is_there(place, planned):
+    (planned / place).parent.mkdir(parents=True, exist_ok=True)
+    (planned / place).touch()
+    before = contents(planned)
     with pytest.raises(FileExistsError, match="nothing was written"):
-        chapter.new(copy, "09", "masks")
-    assert contents(copy) == before
+        chapter.new(planned, "21", "trial")
+    assert contents(planned) == before
 
 
-def test_nothing_is_written_where_the_contents_have_it(copy):
-    toc = (copy / "_toc.yml").read_text(encoding="utf-8")
-    (copy / "_toc.yml").write_text(toc.replace("notebooks/19_speed", "notebooks/09_masks"), encoding="utf-8")
-    before = contents(copy)
-    with pytest.raises(FileExistsError, match="chapter 09: notebooks/09_masks is there"):
-        chapter.new(copy, "09", "masks")
-    assert contents(copy) == before
+def test_nothing_is_written_where_the_contents_have_it(planned):
+    toc = (planned / "_toc.yml").read_text(encoding="utf-8")
+    (planned / "_toc.yml").write_text(
+        toc.replace("notebooks/19_speed", "notebooks/21_trial"), encoding="utf-8"
+    )
+    before = contents(planned)
+    with pytest.raises(FileExistsError, match="chapter 21: notebooks/21_trial is there"):
+        chapter.new(planned, "21", "trial")
+    assert contents(planned) == before
 
 
 # The steps --------------------------------------------------------------------------------------------------
