@@ -46,8 +46,11 @@ def two_sequences(T, S, D, G, K, E):
     return fig
 
 
-def integers(x, memory, a, y, dy, ds, dv, dk):
-    """Two queries at the left, three sources at the right: a and ds on each edge; at the ends what arrives."""
+def integers():
+    """Two queries, three sources: a weight and ds on each edge, and at the ends what arrives."""
+    x, y, dy = "12", "32", ("4", "−6")
+    a, ds = ["½¼¼", "⅔⅙⅙"], [["−6", "+1", "+5"], ["+8", "−2", "−6"]]
+    memory, dv, dk = ["(1, −1)", "(0, 4)", "(0, 8)"], ["−2", "0", "0"], ["10", "−3", "−7"]
     fig, ax = subplots(size=(WIDTH, 4.4))
     frame = dict(boxstyle="round,pad=0.45", fc="white", ec=COLOUR["grey"])
     back, forth = COLOUR["vermilion"], COLOUR["blue"]
@@ -57,8 +60,8 @@ def integers(x, memory, a, y, dy, ds, dv, dk):
             ax.plot([0, 3], [row, end], color=COLOUR["grey"], lw=1, ls="-", zorder=0)
             share = (0.3, 0.62)[i]
             place = 3 * share, row + share * (end - row)
-            white = dict(boxstyle="round,pad=0.15", fc="white", ec="none")
-            look = dict(va="center", fontsize=12.5, bbox=white)
+            look = dict(va="center", fontsize=12.5)
+            ax.add_patch(Rectangle((place[0] - 0.26, place[1] - 0.16), 0.62, 0.32, fc="white", ec="none"))
             ax.text(place[0] - 0.03, place[1], a[i][j], ha="right", color=forth, **look)
             ax.text(place[0] + 0.03, place[1], ds[i][j], ha="left", color=back, **look)
         ax.text(0, row, f"x = {x[i]}", ha="center", va="center", fontsize=13, bbox=frame)
@@ -108,21 +111,24 @@ def layers(parts):
     return fig
 
 
-def alignments(maps):
-    """Weights {title: (weights (T, S), written, source)} side by side."""
+def alignments(weights, batch, names):
+    """Weights (2, T, S) of a source that is written forth and back, side by side."""
+    sides = zip(("forth", "back"), weights, batch["target_out"], batch["source"], strict=True)
+    maps = {title: (a, [names[n] for n in out], [names[n] for n in read]) for title, a, out, read in sides}
     return heat_maps(maps, "weight", across="source", down="written", size=10)
 
 
-def arrivals(axes, a, parts, source, written):
-    """Left: the weights of each head, a (H, S). Right: the size of what arrives at each source, (S,)."""
+def arrivals(axes, weights, sizes, batch, names, t):
+    """Left: the weights (H, T, S) of row t, for each head. Right: the sizes (T, S) of what arrives."""
     left, right = axes
-    places, H = np.arange(len(source)), len(a)
-    for h, row in enumerate(a):
+    read, due = ([names[n] for n in batch[name][0]] for name in ("source", "target_out"))
+    places, H = np.arange(len(read)), len(weights)
+    for h, a in enumerate(weights):
         look = dict(color=COLOUR[("blue", "sky")[h % 2]], label=f"head {h}")
-        left.bar(places + (h - (H - 1) / 2) * 0.4, row, width=0.4, **look)
-    left.set(title=f"weights while {written} is due", ylim=(0, 1.05), xlabel="source")
+        left.bar(places + (h - (H - 1) / 2) * 0.4, a[t], width=0.4, **look)
+    left.set(title=f"weights while {due[t]} is due", ylim=(0, 1.05), xlabel="source")
     left.legend(loc="upper right", fontsize=9)
-    right.bar(places, parts, color=COLOUR["vermilion"], width=0.6)
-    right.set(title="size of the gradient that arrives", ylim=(0, 2.3), xlabel="source")
+    right.bar(places, sizes[t], color=COLOUR["vermilion"], width=0.6)
+    right.set(title="size of the gradient that arrives", ylim=(0, 1.05 * sizes.max()), xlabel="source")
     for ax in axes:
-        ax.set_xticks(places, source)
+        ax.set_xticks(places, read)

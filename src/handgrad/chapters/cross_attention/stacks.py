@@ -8,7 +8,10 @@ from handgrad.ops import causal_mask, multi_head, multi_head_backward
 
 
 def stack(norm, N, seed, B=2, T=7, S=9, D=32, H=4):
-    """(f, memory, dy): a function f(memory) -> y (B, T, D), caches of N fresh blocks; memory (B, S, D)."""
+    """(f, memory, dy, way): f(memory) -> y (B, T, D), caches of N fresh blocks; memory and way (B, S, D).
+
+    The activation is smooth, so that no kink comes between a derivative and a difference.
+    """
     rng = np.random.default_rng(seed)
     blocks = init(Config("encoder-decoder", 9, D, H, 2 * D, N, norm=norm), rng, np.float64)["decoder"]
     x, dy = rng.standard_normal((2, B, T, D))
@@ -16,11 +19,12 @@ def stack(norm, N, seed, B=2, T=7, S=9, D=32, H=4):
     def f(memory):
         y, caches = x, []
         for block in blocks:
-            y, cache = decoder_block(y, memory, block, H, norm, mask=causal_mask(T))
+            y, cache = decoder_block(y, memory, block, H, norm, mask=causal_mask(T), activation="gelu")
             caches.append(cache)
         return y, caches
 
-    return f, rng.standard_normal((B, S, D)), dy
+    memory, way = rng.standard_normal((2, B, S, D))
+    return f, memory, dy, way
 
 
 def returned(caches, dy):
@@ -58,3 +62,28 @@ def hears(T, S, row, D=8, H=2):
         "cross-attention": (rows(crossed), rows(read)),
         "feed-forward": (rows(transform_backward(dy, cache)[0]), []),
     }
+
+
+def lengths(parts, norm):
+    """The norms (seeds, N) of what the blocks returned: parts {(norm, seed): (N, B, S, D)}."""
+    of_norm = [part for (placed, _), part in parts.items() if placed == norm]
+    return np.sqrt(np.square(of_norm).sum(axis=(2, 3, 4)))
+
+
+def mean_sum(norm, N, seeds=5):
+    """The norm of the memory's whole gradient, the mean of some draws of a stack."""
+    draws = [stack(norm, N, seed) for seed in range(seeds)]
+    return np.mean([np.linalg.norm(returned(f(memory)[1], dy).sum(axis=0)) for f, memory, dy, _ in draws])
+
+
+def leaks(mask, is_pad, D=8, H=2):
+    """How far an output moves with what stands in padded sources, and the largest gradient that they get.
+
+    mask: as for multi_head, T = S; is_pad (B, S), true at padding.
+    """
+    rng = np.random.default_rng(2)
+    x, memory, dy, other = rng.standard_normal((4, *is_pad.shape, D))
+    params = {name: rng.standard_normal((D, D)) / 3 for name in ("W_Q", "W_K", "W_V", "W_O")}
+    y, cache = multi_head(x, memory, params, H, mask=mask)
+    moved, _ = multi_head(x, np.where(is_pad[..., None], other, memory), params, H, mask=mask)
+    return np.abs(moved - y).max(), np.abs(multi_head_backward(dy, cache)[1][is_pad]).max()

@@ -1,7 +1,7 @@
 """A task for cross-attention: copy a line of letters or write it backwards, and what it costs at least.
 
-A source is a line of S letters out of V. The writer first writes a mark, by the toss of a coin: FORTH or BACK.
-Then it writes T − 1 of the letters, from the first onwards or from the last backwards.
+A source is a line of S letters out of V. The writer tosses a coin and writes a mark, FORTH or BACK. Then it
+writes T − 1 of the letters, from the first onwards or from the last backwards.
 """
 
 from collections import Counter
@@ -59,6 +59,12 @@ def initial(seed, D=32, H=2, F=64, N=1, dtype=np.float64):
     drawn = {name: rng.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
     params = {name: x / 2 for name, x in drawn.items()}
     return params | {"W_out": drawn["W_out"] / np.sqrt(dtype(D)), "blocks": blocks}
+
+
+def examination(rng, B=500):
+    """B sources, each written forth and back: a batch of 2 B lines in which the coin is fair."""
+    source = rng.integers(V, size=(B, S)).repeat(2, axis=0)
+    return batch_of(source, np.tile([[FORTH], [BACK]], (B, 1)))
 
 
 # The writer -------------------------------------------------------------------------------------------------
@@ -140,6 +146,16 @@ def arrivals(params, batch, **options):
     return np.stack(found, axis=1)
 
 
+def largest(params, batch):
+    """Where the weights and the gradients of each letter are largest, and how large: two pairs of (B, T − 1).
+
+    Weights are the mean over heads; a gradient counts by its norm.
+    """
+    _, cache = forward(params, batch)
+    sides = weights(cache).mean(axis=1), np.linalg.norm(arrivals(params, batch), axis=-1)
+    return [(side[:, 1:].argmax(axis=-1), side[:, 1:].max(axis=-1)) for side in sides]
+
+
 # Writing ----------------------------------------------------------------------------------------------------
 
 
@@ -161,6 +177,11 @@ def allowed(source, written):
     """Whether each line written (B, T) is its source forth or back: (B,)."""
     sides = [batch_of(source, np.full((len(source), 1), mark))["target_out"] for mark in (FORTH, BACK)]
     return np.any([(written == side).all(axis=1) for side in sides], axis=0)
+
+
+def share_right(params, batch, at_once):
+    """The share of the sources of a batch for which `write` draws an allowed line."""
+    return allowed(batch["source"], write(params, batch["source"], np.random.default_rng(5), at_once)).mean()
 
 
 # What the task costs at least -------------------------------------------------------------------------------
