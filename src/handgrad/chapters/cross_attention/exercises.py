@@ -299,13 +299,14 @@ NORMALISED_ONCE = Exercise(
     - The mean is subtracted as in LayerNorm. This norm divides by the rms and subtracts nothing.
           du = r * (dx - → du = r * (dx - dx.mean(axis=-1, keepdims=True) -
     - The mean square runs over the sources. Each token is normalised by itself, over its D components.
-          r = 1 / np.sqrt((u**2).mean(axis=-1, keepdims=True)) → r = 1 / np.sqrt((u**2).mean(axis=1, keepdims=True))
+          (u**2).mean(axis=-1 → (u**2).mean(axis=1
     - The root is missing from the rms.
           np.sqrt((u**2).mean(axis=-1, keepdims=True)) → (u**2).mean(axis=-1, keepdims=True)
     """,
     hints="""
     - What arrives at the norm? The memory is one array that N layers read.
-    - Add over the layers first. Then it is one backward of RMSNorm (chapter 5): with x = u/rms, dγ = Σ dX' ∘ x.
+    - Add over the layers first. Then it is one backward of RMSNorm (chapter 5): with x = u/rms, dγ is the sum
+      of dX' ∘ x over all tokens.
     - du = (dx - x mean(dx ∘ x)) / rms with dx = γ ∘ dX', where the mean runs over the D components.
     """,
 )
@@ -354,8 +355,8 @@ LATENT_GRADIENTS = Exercise(
           (ds @ k).sum(axis=0) → (ds @ k)[0]
     - Only the last sequence is heard by the latents. All share them, and gradients add.
           (ds @ k).sum(axis=0) → (ds @ k)[-1]
-    - dS and the keys are summed over the batch each by itself, and then multiplied. The product belongs to one
-      sequence; sum the products.
+    - dS and the keys are summed over the batch each by itself, and then multiplied. The product belongs to
+      one sequence; sum the products.
           (ds @ k).sum(axis=0) → (ds.sum(axis=0) @ k.sum(axis=0))
     - dS is summed over the batch, and the keys are averaged. The product belongs to one sequence; sum the
       products.
