@@ -16,9 +16,12 @@ def some(rng, shape):
 
 
 def real_tokens(rng, shape):
-    """False at padding, which may stand anywhere; each sequence has a token."""
-    real = rng.random(shape) < 0.6
-    real[np.arange(shape[0]), rng.integers(shape[1], size=shape[0])] = True
+    """False at padding, which may stand anywhere: each sequence has some, and a token, two of three or more."""
+    real, rows, S = rng.random(shape) < 0.6, np.arange(shape[0]), shape[1]
+    place = rng.integers(S, size=shape[0])
+    real[rows, place - 2] = S > 2
+    real[rows, place] = True
+    real[rows, place - 1] = False
     return real
 
 
@@ -65,8 +68,8 @@ GATE_GRADIENTS = Exercise(
           .sum(axis=(0, 2, 3)) → .sum(axis=(2, 3)).mean(axis=0)
     - dalpha is not summed over the batch: all sequences share the gate of a head.
           .sum(axis=(0, 2, 3)) → .sum(axis=(2, 3))
-    - dalpha is one number for all heads. Each head has its own gate, so the sum leaves the axis of the
-      heads.
+    - In dalpha the sum runs over the heads as well. Each head has its own gate, so the sum leaves the axis of
+      the heads.
           .sum(axis=(0, 2, 3)) → .sum()
     - dy is not multiplied by c in dalpha. The derivative of y by a gate is c_h.
           (dy[:, None] * c).sum → (dy[:, None] * np.ones_like(c)).sum
@@ -77,8 +80,6 @@ GATE_GRADIENTS = Exercise(
           dc = gate[:, None, None] → dc = (1 + gate)[:, None, None]
     - dc is summed over the heads. Each head has an output of its own, and so a gradient of its own.
           gate[:, None, None] * dy[:, None] → (gate[:, None, None] * dy[:, None]).sum(axis=1)
-    - In dalpha the heads are mixed: each gate meets the output of its own head only.
-          (dy[:, None] * c).sum → (dy[:, None] * (0 * c + c.sum(axis=1, keepdims=True))).sum
     """,
     hints="""
     - One head first: y = x + g c with g = tanh α. What is the derivative of y by c, and by g?
