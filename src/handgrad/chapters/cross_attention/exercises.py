@@ -16,9 +16,9 @@ def some(rng, shape):
 
 
 def real_tokens(rng, shape):
-    """False at padding, which may stand anywhere: each sequence has some, and a token, two of three or more."""
+    """False at padding, which may stand anywhere. Each sequence has padding, and two tokens if S > 2."""
     real, rows, S = rng.random(shape) < 0.6, np.arange(shape[0]), shape[1]
-    place = rng.integers(S, size=shape[0])
+    place = (1 + rng.integers(S, size=shape[0])) % S
     real[rows, place - 2] = S > 2
     real[rows, place] = True
     real[rows, place - 1] = False
