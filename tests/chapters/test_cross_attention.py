@@ -234,7 +234,7 @@ UNLISTED = [
     ("frozen_layers", frozen(of_weights=lambda W, on: (W * on[:, None, None]).mT), "transposed", ""),
     ("frozen_layers", frozen(of_weights=lambda W, on: 0 * W), "dW_K is 0 everywhere", ""),
     ("coverage_ds", lambda a, wish: -exercises.coverage_ds(a, wish), "sign is wrong", ""),
-    ("coverage_ds", lambda a, wish: a.sum(1) - wish, "ds has shape", ""),
+    ("coverage_ds", lambda a, wish: a.sum(1) - wish, "gradient of the coverage", ""),
     ("coverage_ds", coverage(lambda a, wish: a - wish), "by itself", ""),
     ("coverage_ds", coverage(lambda a, wish: a.sum(1, keepdims=True) - 1 + 0 * wish), "wish is left out", ""),
     (

@@ -68,6 +68,8 @@ GATE_GRADIENTS = Exercise(
           .sum(axis=(0, 2, 3)) → .sum(axis=(2, 3)).mean(axis=0)
     - dalpha is not summed over the batch: all sequences share the gate of a head.
           .sum(axis=(0, 2, 3)) → .sum(axis=(2, 3))
+    - dalpha is a single number, summed over the heads. Each head has its own gate.
+          dalpha = (1 - gate**2) * dgate → dalpha = ((1 - gate**2) * dgate).sum()
     - In dalpha the sum runs over the heads as well. Each head has its own gate, so the sum leaves the axis of
       the heads.
           .sum(axis=(0, 2, 3)) → .sum()
@@ -192,6 +194,13 @@ COVERAGE_DS = Exercise(
     - This is the gradient of the weights, dA: the softmax is still to be passed. The scores of a row share a
       denominator.
           a * (gap - mean) → 0 * a + gap
+    - This is the penalty, a number. Wanted is its gradient by each score.
+          ds = a * (gap - mean) → ds = (gap**2).sum() / 2
+    - This is the gradient of the coverage, one number for each source. Each weight of its column receives it,
+      and then the softmax is still to be passed.
+          ds = a * (gap - mean) → ds = gap[:, 0]
+    - Summed over the targets. Each has a row of scores of its own.
+          ds = a * (gap - mean) → ds = (a * (gap - mean)).sum(axis=1)
     - In the softmax step the average is not subtracted.
           a * (gap - mean) → a * gap
     - The factor a in front is missing in the softmax step.
@@ -384,6 +393,9 @@ LATENT_GRADIENTS = Exercise(
     - The scale 1/√K is missing from dk and dlatents.
           dk = scale * (ds → dk = (ds
           dlatents = scale * (ds → dlatents = (ds
+    - 1/√K stands twice in dk and dlatents. It is one factor of the score.
+          dk = scale * (ds → dk = scale**2 * (ds
+          dlatents = scale * (ds → dlatents = scale**2 * (ds
     - The scale 1/√K is missing from the scores.
           scores = scale * (latents → scores = (latents
     - The scale is missing everywhere: from the scores and from both gradients.
