@@ -146,6 +146,11 @@ FROZEN_LAYERS = Exercise(
     - The gradients of the matrices are means over the batch. They are shared by all sequences, and add.
           (memory.mT @ dk).sum(axis=1) → (memory.mT @ dk).mean(axis=1)
           (memory.mT @ dv).sum(axis=1) → (memory.mT @ dv).mean(axis=1)
+    - The gradients of the matrices hear the first sequence only. All sequences share them, and gradients add.
+          (memory.mT @ dk).sum(axis=1) → (memory.mT @ dk)[:, 0]
+          (memory.mT @ dv).sum(axis=1) → (memory.mT @ dv)[:, 0]
+    - What comes by the keys is multiplied by what comes by the values. Gradients over two paths add.
+          of_keys + of_values → of_keys * of_values
     - The gradients of the matrices are not summed over the batch: all sequences share them.
           on * (memory.mT @ dk).sum(axis=1) → on[:, None] * (memory.mT @ dk)
           on * (memory.mT @ dv).sum(axis=1) → on[:, None] * (memory.mT @ dv)
@@ -224,6 +229,12 @@ COVERAGE_DS = Exercise(
           - wish[:, None] → - wish[:, None]; gap = -gap
     - Only the sign of the gap is used: that is the gradient of Σ |c - w|.
           - wish[:, None] → - wish[:, None]; gap = np.sign(gap)
+    - The coverage of a source is summed up to each target here. It is one number, the sum over all targets.
+          a.sum(axis=1, keepdims=True) → np.cumsum(a, axis=1)
+    - A negative gap is set to 0. The penalty is a square: too little coverage costs as well.
+          - wish[:, None] → - wish[:, None]; gap = np.maximum(gap, 0)
+    - 1 - a stands in front where a should: the softmax step is a ∘ (da - average).
+          a * (gap - mean) → (1 - a) * (gap - mean)
     - The gap is multiplied by the coverage once more. The derivative of ½ (c - w)² by c is c - w.
           - wish[:, None] → - wish[:, None]; gap = gap * a.sum(axis=1, keepdims=True)
     - The wish is left out. It is not the same for all sources, so the softmax does not take it away.
@@ -368,6 +379,9 @@ LATENT_GRADIENTS = Exercise(
     - dS and the keys are summed over the batch each by itself, and then multiplied. The product belongs to
       one sequence; sum the products.
           (ds @ k).sum(axis=0) → (ds.sum(axis=0) @ k.sum(axis=0))
+    - dS is summed over the batch, and meets the keys of the first sequence. Each sequence has its own keys: sum
+      the products.
+          (ds @ k).sum(axis=0) → (ds.sum(axis=0) @ k[0])
     - dS is summed over the batch, and the keys are averaged. The product belongs to one sequence; sum the
       products.
           (ds @ k).sum(axis=0) → (ds.sum(axis=0) @ k.mean(axis=0))
