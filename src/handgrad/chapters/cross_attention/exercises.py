@@ -379,8 +379,8 @@ LATENT_GRADIENTS = Exercise(
     - dS and the keys are summed over the batch each by itself, and then multiplied. The product belongs to
       one sequence; sum the products.
           (ds @ k).sum(axis=0) → (ds.sum(axis=0) @ k.sum(axis=0))
-    - dS is summed over the batch, and meets the keys of the first sequence. Each sequence has its own keys: sum
-      the products.
+    - dS is summed over the batch, and meets the keys of the first sequence. Each sequence has its own keys:
+      sum the products.
           (ds @ k).sum(axis=0) → (ds.sum(axis=0) @ k[0])
     - dS is summed over the batch, and the keys are averaged. The product belongs to one sequence; sum the
       products.
