@@ -72,7 +72,8 @@ Draw figures by functions in `src/handgrad/chapters/TOPIC/figures.py`, with `sub
 tables of faults, heat maps, the graph of a backward; a notebook calls it, `from handgrad.course import
 figures as shared`. The cell that shows a figure says in words what it shows, and has a caption, in
 its metadata: `{"mystnb": {"image": {"alt": "..."}, "figure": {"caption": "..."}}}`. What moves is
-`interactive.frames` or `interactive.lookup`: widgets in Jupyter, plain HTML in the book.
+`interactive.frames`, `interactive.switches` or `interactive.lookup`: widgets in Jupyter, plain HTML in
+the book.
 
 Write the questions in `notebooks/quizzes/NN_TOPIC.json`: three to five, each answer with its own reply.
 

@@ -322,6 +322,8 @@ UNLISTED = [
         "factor",
         "",
     ),
+    ("distance_table", tabled(lambda t, s, r: max(min(s - t, -r), r) + r), "becomes R: minimum", "^$"),
+    ("distance_table", tabled(lambda t, s, r: min(max(s - t, r), -r) + r), "becomes -R: minimum", "^$"),
     ("distance_table", tabled(lambda t, s, r: s - t + r), "not clipped", ""),
     ("distance_table", tabled(lambda t, s, r: max(s - t, -r) + r), "Above R", ""),
     ("distance_table", tabled(lambda t, s, r: min(s - t, r) + r), "on the right only", ""),

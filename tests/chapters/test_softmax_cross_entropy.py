@@ -154,10 +154,18 @@ def test_the_pairs_against_autograd():
             np.testing.assert_allclose(mine, theirs.grad, atol=1e-12)
 
 
-def test_the_cases_hold_padding_of_unequal_lengths():
+def test_the_cases_hold_padding_at_the_start_between_and_at_the_end():
     padded = [case.inputs[1] == -100 for case in exercises.WEIGHTED_DZ.cases]
     assert any(len(set(rows.sum(axis=1))) > 1 for rows in padded)
-    assert not any(rows.all(axis=1).any() for rows in padded)
+    assert not any(rows.all(axis=1).any() or rows.all(axis=0).any() for rows in padded)
+    kinds = {word for rows in padded for row in rows for word in where_padding_stands(row)}
+    assert kinds == {"start", "between", "end"}
+
+
+def where_padding_stands(row):
+    counted = np.flatnonzero(~row)
+    for t in np.flatnonzero(row):
+        yield "start" if t < counted[0] else "end" if t > counted[-1] else "between"
 
 
 # Right answers, written otherwise ---------------------------------------------------------------------------
@@ -278,8 +286,54 @@ def without_maximum(total):
     return dz
 
 
+def until_padding(z, targets, w):
+    dz, total = np.zeros(z.shape), 0.0
+    for b, t in np.ndindex(*targets.shape):
+        if -100 in targets[b, : t + 1]:
+            continue  # the inner loop has ended with `break`
+        y = targets[b, t]
+        dz[b, t] = w[y] * (soft(z[b, t]) - np.eye(len(w))[y])
+        total += w[y]
+    return dz / total
+
+
+def only_the_first(z, targets, w):
+    whole, dz = weighted()(z, targets, w), np.zeros(z.shape)
+    for b, n in enumerate((targets != -100).sum(axis=1)):
+        dz[b, :n] = whole[b, :n]
+    return dz
+
+
 def zero_is_padding(z, targets, w):
     return weighted_by_loops(z, np.where(targets > 0, targets, -100), w)
+
+
+def shared(shares):
+    """p - q, times a wrong number for each position that is not padding."""
+
+    def dz(z, targets, w):
+        counted = targets != -100
+        y = np.where(counted, targets, 0)
+        gap = (soft(z) - np.eye(len(w))[y]) * counted[..., None]
+        return shares(w[y] * counted, z, targets, w)[..., None] * gap
+
+    return dz
+
+
+def by_the_weights_so_far(weight, z, targets, w):
+    return weight / np.cumsum(weight).reshape(weight.shape)
+
+
+def by_the_most_probable(weight, z, targets, w):
+    mine = w[z.argmax(-1)]
+    return mine / mine[targets != -100].sum()
+
+
+def zero_for_nan(z, targets, w):
+    e, y = np.exp(z), np.where(targets == -100, 0, targets)
+    weight = w[y] * (targets != -100)
+    gap = np.nan_to_num(e / e.sum(-1, keepdims=True)) - np.eye(len(w))[y]
+    return gap * weight[..., None] / weight.sum()
 
 
 def normalised(by):
@@ -307,6 +361,25 @@ def focal(power=lambda gamma: gamma - 1, sign=1, through=1, logarithm=np.log, of
     return dz
 
 
+def focal_easy(z, targets, gamma):
+    prob, one_hot = soft(z), np.eye(z.shape[-1])[targets]
+    r = (prob * one_hot).sum(-1, keepdims=True)
+    slope = -gamma * r ** (gamma - 1) * np.log(r) - r ** (gamma - 1)
+    return slope * r * (one_hot - prob) / targets.size
+
+
+def focal_by(through):
+    """The right derivative by r = p_y, through a wrong derivative of the softmax."""
+
+    def dz(z, targets, gamma):
+        prob, one_hot = soft(z), np.eye(z.shape[-1])[targets]
+        r = (prob * one_hot).sum(-1, keepdims=True)
+        slope = gamma * (1 - r) ** (gamma - 1) * np.log(r) - (1 - r) ** gamma / r
+        return slope * through(prob, one_hot, r) / targets.size
+
+    return dz
+
+
 def focal_times(number):
     """p - q times a wrong number for each position."""
 
@@ -326,6 +399,31 @@ def distilled(power, student=1, m=lambda z: z[..., 0].size):
     return lambda z, teacher, tau: tau**power * (soft(z / tau**student) - soft(teacher / tau)) / m(z)
 
 
+def preferred(teacher):
+    return np.eye(teacher.shape[-1])[teacher.argmax(-1)]
+
+
+def distilled_by(gap):
+    return lambda z, teacher, tau: gap(z, teacher, tau) / z[..., 0].size
+
+
+def terms(z, teacher, tau):
+    q = soft(teacher / tau)
+    return tau**2 * q * np.log(q / soft(z / tau))
+
+
+def by_the_teacher(z, teacher, tau):
+    q = soft(teacher / tau)
+    logarithm = np.log(q / soft(z / tau))
+    return tau * q * (logarithm - (q * logarithm).sum(-1, keepdims=True))
+
+
+def through_sum_alone(z, teacher, tau):
+    prob = soft(z / tau)
+    dp = -(tau**2) * soft(teacher / tau) / prob
+    return prob * (dp - dp.sum(-1, keepdims=True)) / tau
+
+
 def paired(rows=0.5, columns=0.5, mean=True, over=1):
     def backward(u, v, tau):
         s, one = u @ v.T / tau, np.eye(len(u))
@@ -333,6 +431,51 @@ def paired(rows=0.5, columns=0.5, mean=True, over=1):
         return ds @ v / tau**over, ds.T @ u / tau**over
 
     return backward
+
+
+def paired_apart(of_u, of_v):
+    """du and dv from some of the two softmaxes only."""
+
+    def backward(u, v, tau):
+        s = u @ v.T / tau
+        parts = {axis: (soft(s, axis) - np.eye(len(u))) / (2 * len(u) * tau) for axis in (0, 1)}
+        return sum(parts[axis] for axis in of_u) @ v, sum(parts[axis] for axis in of_v).T @ u
+
+    return backward
+
+
+def right_ds(u, v, tau):
+    s = u @ v.T / tau
+    return (soft(s, 0) + soft(s, 1) - 2 * np.eye(len(u))) / (2 * len(u) * tau)
+
+
+def last(before, now):
+    return now
+
+
+def paired_by_turns(into_u, into_v, wanted=lambda i, j: True):
+    """A loop over all scores that puts each gradient to those before."""
+
+    def backward(u, v, tau):
+        ds, du, dv = right_ds(u, v, tau), np.zeros_like(u), np.zeros_like(v)
+        for i, j in np.ndindex(*ds.shape):
+            if wanted(i, j):
+                du[i] = into_u(du[i], ds[i, j] * v[j])
+                dv[j] = into_v(dv[j], ds[i, j] * u[i])
+        return du, dv
+
+    return backward
+
+
+def paired_by_sums(u, v, tau):
+    ds = right_ds(u, v, tau)
+    return ds.sum(1)[:, None] * v, ds.sum(0)[:, None] * u
+
+
+def one_over(e, axis):
+    """What makes of p - q the derivative by p, -q/p."""
+    one = np.eye(len(e))
+    return one - one / (e / e.sum(axis, keepdims=True))
 
 
 def paired_by(softmaxes):
@@ -364,6 +507,8 @@ WRONG = [
     ("z_loss_slope", p - delta + lam * log_U * p, "2 of the square", ""),
     ("z_loss_slope", p - delta + 2 * lam * p / log_U, "divided", "`log_U` divides"),
     ("z_loss_slope", p - delta + 2 * lam * log_U * exp(-log_U), "not 1/U", ""),
+    ("z_loss_slope", p - delta + 2 * lam * log_U * p * exp(log_U), "is the derivative of U", "^$"),
+    ("z_loss_slope", -log(p) + lam * log_U**2, "This is the loss", "^$"),
     ("z_loss_slope", p + delta + 2 * lam * log_U * p, "A sign is wrong", "`delta`"),
     ("z_loss_slope", p - 1 + delta + 2 * lam * log_U * p, "turned round", ""),
     ("z_loss_slope", (p - 1) * delta + 2 * lam * log_U * p, "factor too many", "`delta`"),
@@ -387,6 +532,21 @@ WRONG = [
         "number m of targets.*Besides, the exponentials overflow",
         "^$",
     ),
+    ("weighted_dz", shared(lambda weight, z, y, w: weight / weight.sum(0)), "same position of all", ""),
+    ("weighted_dz", shared(by_the_weights_so_far), "inside the loop", ""),
+    ("weighted_dz", shared(lambda weight, z, y, w: np.ones(y.shape)), "divided by itself", ""),
+    ("weighted_dz", shared(by_the_most_probable), "most probable token", ""),
+    (
+        "weighted_dz",
+        shared(lambda weight, z, y, w: weight / w[y % len(w)].sum()),
+        "padding enters the mean",
+        "",
+    ),
+    ("weighted_dz", lambda z, y, w: weighted()(w * z, y, w), "weights multiply the logits", ""),
+    ("weighted_dz", lambda z, y, w: weighted()(np.clip(z, -500, 500), y, w), "^Wrong only in.*its own l", ""),
+    ("weighted_dz", zero_for_nan, "^Wrong only in “logits near 1000”.*its own largest", "^$"),
+    ("weighted_dz", until_padding, "follows the first padding.*`continue`", "^$"),
+    ("weighted_dz", only_the_first, "taken to stand at the end", "^$"),
     ("weighted_dz", zero_is_padding, "Token 0 is taken for padding", ""),
     ("weighted_dz", normalised(np.sum), "over the vocabulary, and then the number", ""),
     ("weighted_dz", normalised(np.mean), "to the mean 1, and then the number", ""),
@@ -407,6 +567,28 @@ WRONG = [
     ("focal_dz", focal(through=0), "lacks its factor p_y", ""),
     ("focal_dz", focal(through=2), "once too often|factor too many", "`r`"),
     ("focal_dz", focal(logarithm=np.log2), "base 2", ""),
+    ("focal_dz", focal_easy, "stands with p_y", "^$"),
+    ("focal_dz", focal_by(lambda p, one_hot, r: r * one_hot), "sum is missing", "^$"),
+    ("focal_dz", focal_by(lambda p, one_hot, r: p * (one_hot - 1)), "In the sum p is missing", "^$"),
+    ("focal_dz", focal_by(lambda p, one, r: p * (one - 1 / p.shape[-1])), "plain mean of dp", "^$"),
+    ("focal_dz", focal_times(lambda r, g: (g + 1) * (1 - r) ** g), "comes from", "^$"),
+    ("focal_dz", focal_by(lambda p, one_hot, r: p * one_hot - r), "is not multiplied by p", "^$"),
+    ("focal_dz", focal_by(lambda p, one_hot, r: r * (1 - p)), "1 stands where δ should", "^$"),
+    ("focal_dz", focal_by(lambda p, one_hot, r: r * np.where(one_hot, 1 - p, p)), "the other tokens: ", "^$"),
+    ("distill_dz", distilled_by(terms), "terms of the loss", "^$"),
+    ("distill_dz", distilled_by(lambda z, y, t: -(t**2) * soft(y / t) / soft(z / t)), "derivative by p,", ""),
+    ("distill_dz", distilled_by(lambda z, y, t: -soft(y / t) / soft(z / t)), "by p, .* no τ is in front", ""),
+    ("distill_dz", distilled_by(lambda z, y, t: t * (1 - soft(y / t) / soft(z / t))), "This is dp - Σ", ""),
+    ("distill_dz", distilled_by(through_sum_alone), "In the sum p is missing", "^$"),
+    ("distill_dz", distilled_by(by_the_teacher), "by the teacher's logits", "^$"),
+    ("distill_dz", distilled_by(lambda z, y, t: t * (soft(z / t) - y / t)), "logits over τ stand", "^$"),
+    (
+        "distill_dz",
+        distilled_by(lambda z, y, t: t * (soft(z / t, None) - soft(y / t, None))),
+        "whole array",
+        "",
+    ),
+    ("distill_dz", distilled(0, m=np.size), "all B · T · V entries, and no τ", "^$"),
     ("distill_dz", distilled(2), "1/τ is missing", ""),
     ("distill_dz", distilled(0), "No τ is left", ""),
     ("distill_dz", distilled(-1), "τ² in front of the loss is missing", ""),
@@ -414,6 +596,17 @@ WRONG = [
     ("distill_dz", distilled(1, student=0), "student has no temperature", ""),
     ("distill_dz", distilled(1, m=len), "over the sequences only", ""),
     ("distill_dz", distilled(2, m=lambda z: 1), "1/τ is missing, and so is the mean", ""),
+    ("distill_dz", distilled_by(lambda z, y, tau: soft(z) - soft(y)), "not used at all, or it stands", ""),
+    ("distill_dz", distilled_by(lambda z, y, tau: soft(z) - preferred(y)), "row, and there is no", ""),
+    ("distill_dz", distilled_by(lambda z, y, tau: tau * (soft(z / tau) - 1)), "1 stands where q should", ""),
+    ("pair_gradients", paired_apart([1], [0, 1]), "^Only the rows reach du.*dv is right", "^$"),
+    ("pair_gradients", paired_apart([0], [0, 1]), "^Only the columns reach du.*dv is right", "^$"),
+    ("pair_gradients", paired_apart([0, 1], [1]), "^Only the rows reach dv.*du is right", "^$"),
+    ("pair_gradients", paired_apart([0, 1], [0]), "^Only the columns reach dv.*du is right", "^$"),
+    ("pair_gradients", paired_apart([0], [1]), "Only the columns reach du.*Only the rows reach dv", "^$"),
+    ("weighted_dz", lambda z, y, w: cross_entropy(z, y)[0], "A loss is one number", ""),
+    ("distill_dz", lambda z, y, tau: terms(z, y, tau).sum() / z[..., 0].size, "A loss is one number", ""),
+    ("pair_gradients", lambda u, v, tau: cross_entropy(u @ v.T, np.arange(len(u)))[0], "A loss is one", ""),
     ("pair_gradients", paired(1, 0), "Only the rows", ""),
     ("pair_gradients", paired(0, 0.5), "Only the columns, and halved", ""),
     ("pair_gradients", paired(1, 1), "here they are added", ""),
@@ -427,6 +620,15 @@ WRONG = [
         "",
     ),
     ("pair_gradients", paired_by(lambda e: (e / e.sum(1), e / e.sum(0)[:, None])), "Both sums divide", ""),
+    ("pair_gradients", paired(1, 0.5), "½ reaches only the columns", "^$"),
+    ("pair_gradients", paired(0.5, 1), "½ reaches only the rows", "^$"),
+    ("pair_gradients", paired_by_turns(np.add, np.add, lambda i, j: i != j), "The pairs are left out", "^$"),
+    ("pair_gradients", paired_by_turns(last, last), "^du, dv: The last one wins", "^$"),
+    ("pair_gradients", paired_by_turns(np.add, last), "^The last one wins.*du is right", "^$"),
+    ("pair_gradients", paired_by_turns(last, np.add), "^The last one wins.*dv is right", "^$"),
+    ("pair_gradients", lambda u, v, t: (t * right_ds(u, v, t), t * right_ds(u, v, t).T), "back to u", "^$"),
+    ("pair_gradients", paired_by_sums, "ds is summed first", "^$"),
+    ("pair_gradients", paired_by(lambda e: (one_over(e, 1), one_over(e, 0))), "by the probabilities", "^$"),
     ("pair_gradients", paired(over=0), "τ is missing from du and dv", ""),
     ("pair_gradients", paired(over=0.5), "power or a root", "`tau`"),
 ]

@@ -1,10 +1,11 @@
-"""The slider and the lookup: what they hold, what they refuse, and that a live widget answers."""
+"""The slider, the switches and the lookup: what they hold and refuse, and that a live widget answers."""
 
 from html.parser import HTMLParser
+from itertools import product
 
 import pytest
 
-from handgrad.course.interactive import STATIC, WIDGET, frames, lookup
+from handgrad.course.interactive import STATIC, WIDGET, frames, lookup, switches
 
 
 class Elements(HTMLParser):
@@ -37,6 +38,24 @@ def slider():
     return frames(line, [0.5, 1.0, 2.0], "slope k", "a line from the origin", start=1)
 
 
+def bars(ax, strip, on):
+    ax.bar(range(len(on)), [(strip + 1) * value for value in on])
+
+
+MASK = {
+    "strips": ["query 0", "query 1"],
+    "boxes": ["key 0", "key 1", "key 2"],
+    "label": "mask",
+    "alt": "bars",
+    "presets": {"causal": [[1, 0, 0], [1, 1, 0]], "all": [[1, 1, 1], [1, 1, 1]]},
+}
+
+
+@pytest.fixture
+def mask():
+    return switches(bars, **MASK)
+
+
 @pytest.fixture
 def question():
     return lookup("number", "3", square, ["3", "12"])
@@ -61,8 +80,8 @@ def test_the_slider_is_native_labelled_and_starts_at_the_visible_frame(slider):
     assert "<label><span>slope k</span> <input" in slider.html()
 
 
-def test_nothing_on_the_page_can_collide_or_come_from_elsewhere(slider, question):
-    for shown in (slider, question):
+def test_nothing_on_the_page_can_collide_or_come_from_elsewhere(slider, mask, question):
+    for shown in (slider, mask, question):
         for _, attributes in Elements(shown.html()).found:
             assert "id" not in attributes and "for" not in attributes and "name" not in attributes
             assert not attributes.get("src", "data:").startswith("http")
@@ -96,12 +115,67 @@ def test_the_widget_shows_the_frame_it_is_moved_to(slider):
     assert picture.value == slider.pictures[2].html() != slider.pictures[1].html()
 
 
-@pytest.mark.parametrize("shown", ["slider", "question"])
+@pytest.mark.parametrize("shown", ["slider", "mask", "question"])
 def test_a_notebook_is_offered_the_widget_and_the_book_is_not(shown, request, monkeypatch):
     monkeypatch.delenv(STATIC, raising=False)
     assert set(request.getfixturevalue(shown)._repr_mimebundle_()) == {"text/plain", "text/html", WIDGET}
     monkeypatch.setenv(STATIC, "1")
     assert set(request.getfixturevalue(shown)._repr_mimebundle_()) == {"text/plain", "text/html"}
+
+
+def test_every_setting_of_a_strip_is_drawn_and_the_first_preset_is_shown(mask):
+    page = Elements(mask.html())
+    images, boxes = page.all("img"), page.all("input")
+    assert [image["data-value"] for image in images] == 2 * [
+        "".join(bits) for bits in product("01", repeat=3)
+    ]
+    assert [image["data-value"] for image in images if "hidden" not in image] == ["100", "110"]
+    assert ["checked" in box for box in boxes] == [True, False, False, True, True, False]
+    assert all(box["type"] == "checkbox" for box in boxes)
+    assert len({image["src"] for image in images}) == 2 * 8 - 1  # no bar has no height in either strip
+    assert images[4]["alt"] == "bars; query 0: key 0" and images[8]["alt"] == "bars; query 1: nothing"
+    assert [button["value"] for button in page.all("button")] == ["100110", "111111"]
+
+
+def test_each_strip_is_drawn_with_its_own_setting():
+    seen = []
+
+    def note(_, strip, on):
+        seen.append((strip, on))
+
+    switches(note, **MASK)
+    assert seen == list(product((0, 1), product((False, True), repeat=3)))
+
+
+def test_live_switches_show_their_strip_and_a_button_sets_them_all(mask):
+    top, _, first, line, second = mask.widget().children
+    assert [box.value for box in line.children[1:]] == [True, True, False]
+    before = first.value
+    line.children[3].value = True
+    assert second.value == mask.pictures[1][True, True, True].html() and first.value == before
+    top.children[2].click()
+    assert first.value == mask.pictures[0][True, True, True].html() != before
+    top.children[1].click()
+    assert first.value == before and second.value == mask.pictures[1][True, True, False].html()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("strips", {"strips": []}),
+        ("strips", {"strips": ["query", "query"]}),
+        ("boxes", {"boxes": list("abcdefg"), "presets": {"none": [[1] * 7] * 2}}),
+        ("boxes", {"boxes": ["a", " ", "c"]}),
+        ("label", {"label": ""}),
+        ("alt", {"alt": lambda strip, on: None}),
+        ("presets", {"presets": {}}),
+        ("presets", {"presets": {"short": [[1, 0], [0, 1]]}}),
+        ("format", {"format": "gif"}),
+    ],
+)
+def test_bad_switches_are_named(name, change):
+    with pytest.raises(ValueError, match=f"^{name}.*expected.*got"):
+        switches(bars, **MASK | change)
 
 
 def test_the_lookup_holds_each_example_once_with_its_answer(question):

@@ -577,6 +577,25 @@ PAIR = Exercise(
 )
 
 
+def of_a_square(x):
+    dx = 2 * x
+    return dx
+
+
+GRADIENTS = [
+    dataclasses.replace(PAIR, outputs="dtotal dmean"),
+    dataclasses.replace(PAIR, answer=of_a_square, outputs="dx"),
+]
+
+
+@pytest.mark.parametrize("loss", [np.sum, lambda x: float(x.sum()), lambda x: np.array(x.sum())])
+def test_one_number_in_the_place_of_gradients_is_said_to_be_what_a_loss_is(loss):
+    text = "A loss is one number; a gradient has the shape"
+    assert all(text in exercise.judge(loss).diagnosis for exercise in GRADIENTS)
+    assert text not in PAIR.judge(loss).diagnosis, "total and mean are no gradients"
+    assert not any(text in exercise.judge(np.cumsum).diagnosis for exercise in GRADIENTS)
+
+
 def test_one_result_alone_is_not_said_to_stand_in_anothers_place():
     assert "order" in PAIR.judge(lambda x: (x.mean(-1), x.sum(-1))).diagnosis
     assert "order" not in PAIR.judge(lambda x: (x.mean(-1), 7 * x.max(-1))).diagnosis

@@ -242,6 +242,12 @@ BAD = [
         rule_pictures_have_text,
         changed("from handgrad.course.interactive import frames\nframes(draw, [1], 'x', 'a line')"),
     ),
+    (
+        rule_pictures_have_text,
+        changed(
+            "from handgrad.course.interactive import switches\nswitches(draw, 'q', 'k', 'mask', 'a row')"
+        ),
+    ),
     (rule_states_its_time, metadata(handgrad={"reading_minutes": 5})),
     (rule_states_its_time, metadata(handgrad={"budget": 6000, "reading_minutes": 5})),
     (rule_states_its_time, metadata(handgrad={"budget": 60, "reading_minutes": 50})),

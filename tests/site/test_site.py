@@ -242,6 +242,30 @@ def check_sliders_move_by_keyboard_without_python(look):
         assert slider.input_value() == str(last)
 
 
+def check_switches_answer_by_keyboard_without_python(look):
+    for box in look.page.locator(".switches").all():
+        rows = box.locator(".strip").all()
+
+        def shown(rows=rows):
+            for row in rows:
+                assert row.locator("img:visible").count() == 1
+                words = row.locator("img:visible").get_attribute("alt")
+                assert row.locator("output").evaluate("output => output.textContent") == words
+            return [row.locator("img:visible").get_attribute("data-value") for row in rows]
+
+        for button in box.locator("button").all():
+            button.focus()
+            button.press("Enter")
+            assert "".join(shown()) == button.get_attribute("value")
+            for r, row in enumerate(rows):
+                for c, tick in enumerate(row.locator("input").all()):
+                    before = shown()
+                    tick.focus()
+                    tick.press("Space")
+                    bits = before[r][:c] + "10"[int(before[r][c])] + before[r][c + 1 :]
+                    assert shown() == [*before[:r], bits, *before[r + 1 :]]
+
+
 def check_questions_answer_without_python(look):
     for box in look.page.locator(".lookup").all():
         choice = box.locator("select")
@@ -290,6 +314,7 @@ CHECKS = [
     check_mathematics_is_shown,
     check_a_quiz_replies_by_keyboard,
     check_sliders_move_by_keyboard_without_python,
+    check_switches_answer_by_keyboard_without_python,
     check_questions_answer_without_python,
     check_every_equation_of_a_chapter_shows_its_evidence,
     check_chapters_link_their_companions,

@@ -1,19 +1,24 @@
-"""Two things a reader can move: a slider over figures, and a question with an answer.
+"""Three things a reader can move: a slider over figures, rows of switches, and a question with an answer.
 
-Both are ordinary values that Jupyter shows. In a running notebook they are ipywidgets, connected to Python.
+They are ordinary values that Jupyter shows. In a running notebook they are ipywidgets, connected to Python.
 In the built book, which has no Python behind it, they are a few lines of HTML with everything computed
-ahead: a native slider or a native list, which keyboards and screen readers already know. The handler is one
-line of JavaScript inside the element; there are no ids, so any number of them fits on a page.
+ahead: a native slider, native boxes to tick or a native list, which keyboards and screen readers already
+know. The handler is one line of JavaScript inside the element; there are no ids, so any number of them fits
+on a page.
 
 >>> slider = frames(lambda ax, k: ax.plot([0, k]), [1, 2, 3], "slope", "a straight line")
+>>> mask = switches(lambda ax, t, on: ax.bar([0, 1], on), ["q"], ["k", "l"], "mask", "bars", {"a": [[1, 1]]})
 >>> question = lookup("number", "21", lambda text: str(int(text) ** 2), examples=["3", "4"])
 """
 
 import base64
 import io
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from itertools import product
+
+import numpy as np
 
 from handgrad.course.figures import HEIGHT, WIDTH, style, subplots
 
@@ -26,6 +31,17 @@ SHOW_FRAME = (
     "box.querySelectorAll('img').forEach((img, i) => { img.hidden = i != this.value;"
     " if (i == this.value) { this.setAttribute('aria-valuetext', img.dataset.value);"
     " box.querySelector('output').textContent = img.dataset.value; } });"
+)
+SHOW_STRIP = (
+    "const strip = this.closest('.strip'), boxes = [...strip.querySelectorAll('input')];"
+    "const on = boxes.map(box => +box.checked).join('');"
+    "strip.querySelectorAll('img').forEach(img => { img.hidden = img.dataset.value != on;"
+    " if (!img.hidden) strip.querySelector('output').textContent = img.alt; });"
+)
+SET_ALL = (
+    "const boxes = this.closest('.switches').querySelectorAll('input');"
+    "boxes.forEach((box, i) => { box.checked = this.value[i] == '1'; });"
+    "boxes.forEach(box => box.dispatchEvent(new Event('input')));"
 )
 SHOW_ANSWER = "this.closest('.lookup').querySelector('output').textContent = this.value;"
 
@@ -78,6 +94,65 @@ def frames(
             draw(axes, value)
             pictures.append(Picture(_encode(figure, format), words, *_pixels(size)))
     return Frames(label, texts, pictures, start)
+
+
+def switches(
+    draw: Callable,
+    strips: Sequence[str],
+    boxes: Sequence[str],
+    label: str,
+    alt: str | Callable[[int, tuple[bool, ...]], str],
+    presets: Mapping[str, object],
+    *,
+    size: tuple[float, float] = (WIDTH, 1.0),
+    format: str = "svg",
+    **kwargs,
+):
+    """Boxes to tick, a strip of them for each picture: every setting of every strip is drawn now.
+
+    ``strips`` and ``boxes`` are names: of the pictures, below each other, and of the boxes that each has.
+    ``draw(axes, r, on)`` draws picture r where ``on`` is a tuple of Booleans, one for each box; no picture
+    depends on the boxes of other strips. ``axes`` come from ``figures.subplots``, which also takes ``size``
+    and ``kwargs``, among them ``rows`` and ``columns`` for several axes side by side.
+
+    ``presets`` are named settings of everything, arrays of 0 and 1 (strips, boxes), each a button; the first
+    is shown at the start. ``label`` names the whole, ``alt(r, on)`` says in words what a picture shows; a
+    plain string is completed with the strip's name and what is on.
+
+    Raises ``ValueError`` when there are no strips, fewer than 1 or more than 6 boxes, two equal names, no
+    preset, a preset of another shape, or a picture without words.
+    """
+    for name, texts in (("strips", strips), ("boxes", boxes)):
+        for text in texts:
+            _check_text(name, text)
+        if len(set(texts)) < len(texts) or not texts:
+            raise ValueError(f"{name}: expected at least one name, each once; got {list(texts)}")
+    if len(boxes) > 6:
+        raise ValueError(f"boxes: expected at most 6, for 64 pictures a strip; got {len(boxes)}")
+    if format not in MEDIA_TYPES:
+        raise ValueError(f"format: expected one of {sorted(MEDIA_TYPES)}; got {format!r}")
+    _check_text("label", label)
+    if not presets:
+        raise ValueError(f"presets: expected at least one, to begin with; got {presets!r}")
+    settings = {name: np.asarray(preset).astype(bool) for name, preset in presets.items()}
+    for name, preset in settings.items():
+        if preset.shape != (len(strips), len(boxes)):
+            expected = (len(strips), len(boxes))
+            raise ValueError(f"presets: expected the shape {expected}; got {preset.shape} for {name!r}")
+
+    pictures = []
+    for r, strip in enumerate(strips):
+        of_strip = {}
+        for on in product((False, True), repeat=len(boxes)):
+            names = ", ".join(name for name, is_on in zip(boxes, on, strict=True) if is_on) or "nothing"
+            words = alt(r, on) if callable(alt) else alt and f"{alt}; {strip}: {names}"
+            _check_text(f"alt of {strip} with {names}", words)
+            figure, axes = subplots(size=size, **kwargs)
+            with style():
+                draw(axes, r, on)
+                of_strip[on] = Picture(_encode(figure, format), words, *_pixels(size))
+        pictures.append(of_strip)
+    return Switches(label, list(strips), list(boxes), pictures, settings)
 
 
 def lookup(label: str, default: str, answer: Callable[[str], str], examples: Sequence[str]):
@@ -139,6 +214,81 @@ class Frames:
         return _bundle(self)
 
 
+class Switches:
+    """What `switches` returns: for each strip, a picture for every setting of its boxes."""
+
+    def __init__(self, label, strips, boxes, pictures, presets):
+        self.label, self.strips, self.boxes = label, strips, boxes
+        self.pictures, self.presets = pictures, presets
+
+    def __repr__(self):
+        return f"{self.label}: {', '.join(self.presets)}"
+
+    def start(self):
+        """The first preset: for each strip which boxes are on, as the keys of `pictures`."""
+        return [tuple(map(bool, strip)) for strip in next(iter(self.presets.values()))]
+
+    def html(self):
+        press = f'type="button" onclick="{SET_ALL}"'
+        buttons = " ".join(
+            f'<button {press} value="{_bits(preset.ravel())}">{escape(name)}</button>'
+            for name, preset in self.presets.items()
+        )
+        lines = []
+        for strip, pictures, shown in zip(self.strips, self.pictures, self.start(), strict=True):
+            boxes = "".join(
+                f'<label><input type="checkbox" autocomplete="off"{" checked" if on else ""}'
+                f' oninput="{SHOW_STRIP}"> <span>{escape(name)}</span></label>'
+                for name, on in zip(self.boxes, shown, strict=True)
+            )
+            images = "\n".join(
+                picture.html(f' data-value="{_bits(on)}"' + ("" if on == shown else " hidden"))
+                for on, picture in pictures.items()
+            )
+            name, words = escape(strip), escape(pictures[shown].words)
+            lines.append(
+                f'<div class="strip" role="group" aria-label="{name}">\n'
+                f"<span>{name}</span> {boxes}\n"
+                f'<output aria-live="polite" class="visually-hidden">{words}</output>\n{images}</div>'
+            )
+        group = f'<div class="switches" role="group" aria-label="{escape(self.label)}">'
+        return f"{group}\n<p>{escape(self.label)}: {buttons}</p>\n" + "\n".join(lines) + "</div>"
+
+    def widget(self):
+        import ipywidgets
+
+        lines, all_boxes = [], []
+        for strip, pictures, shown in zip(self.strips, self.pictures, self.start(), strict=True):
+            boxes = [
+                ipywidgets.Checkbox(on, description=name, indent=False, layout={"width": "auto"})
+                for name, on in zip(self.boxes, shown, strict=True)
+            ]
+            picture = ipywidgets.HTML(pictures[shown].html())
+
+            def show(_, boxes=boxes, picture=picture, pictures=pictures):
+                picture.value = pictures[tuple(box.value for box in boxes)].html()
+
+            for box in boxes:
+                box.observe(show, "value")
+            lines += [ipywidgets.HBox([ipywidgets.Label(strip), *boxes]), picture]
+            all_boxes += boxes
+
+        def button(name, preset):
+            def press(_):
+                for box, on in zip(all_boxes, preset.ravel(), strict=True):
+                    box.value = bool(on)
+
+            control = ipywidgets.Button(description=name)
+            control.on_click(press)
+            return control
+
+        buttons = [button(name, preset) for name, preset in self.presets.items()]
+        return ipywidgets.VBox([ipywidgets.HBox([ipywidgets.Label(self.label), *buttons]), *lines])
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return _bundle(self)
+
+
 class Lookup:
     """What `lookup` returns: a question and its answers."""
 
@@ -193,6 +343,11 @@ def _bundle(shown):
     if not os.environ.get(STATIC):
         bundle[WIDGET] = shown.widget()._repr_mimebundle_()[WIDGET]
     return bundle
+
+
+def _bits(on):
+    """Booleans as a word of 0 and 1."""
+    return "".join("01"[bool(value)] for value in on)
 
 
 def _encode(figure, format):

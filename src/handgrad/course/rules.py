@@ -263,6 +263,7 @@ def stored(*targets):
     return found - {"_"}
 
 
+MOVES = {"handgrad.course.interactive.frames": 4, "handgrad.course.interactive.switches": 5}
 FIGURES = re.compile(r"handgrad\.(course\.figures|chapters\.\w+\.(figures|races))\.")
 
 
@@ -274,7 +275,7 @@ def rule_pictures_have_text(notebook):
         name = origin(last.func, names) or "" if isinstance(last, ast.Call) else ""
         shown = cell.metadata.get("mystnb", {})
         alt, caption = shown.get("image", {}).get("alt", ""), shown.get("figure", {}).get("caption", "")
-        moves = name == "handgrad.course.interactive.frames"
+        moves = MOVES.get(name)  # how many arguments, alt the last
         if FIGURES.match(name) and len(alt.split()) < 4:
             wrong.append(
                 f"{cell.id}: shows a figure; its metadata mystnb.image.alt must describe it, got {alt!r}"
@@ -283,8 +284,8 @@ def rule_pictures_have_text(notebook):
             wrong.append(
                 f"{cell.id}: shows a figure; its metadata mystnb.figure.caption must say it, got {caption!r}"
             )
-        if moves and len(last.args) < 4 and "alt" not in [k.arg for k in last.keywords]:
-            wrong.append(f"{cell.id}: interactive.frames without alt")
+        if moves and len(last.args) < moves and "alt" not in [k.arg for k in last.keywords]:
+            wrong.append(f"{cell.id}: {name.removeprefix('handgrad.course.')} without alt")
     return wrong
 
 

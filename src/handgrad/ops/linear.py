@@ -25,4 +25,5 @@ def linear_backward(dy, cache):
     check_array("dy", dy, (*x.shape[:-1], W.shape[1]))
     rows_dy = xp.reshape(dy, (-1, W.shape[1]))  # (positions, F)
     dW = xp.reshape(x, (-1, W.shape[0])).T @ rows_dy
-    return xp.reshape(rows_dy @ W.T, x.shape), dW, (xp.sum(rows_dy, axis=0) if cache["bias"] else None)
+    db = xp.sum(rows_dy, axis=0) if cache["bias"] else None
+    return xp.reshape(rows_dy @ W.T, x.shape), dW, db

@@ -495,6 +495,11 @@ DISTANCE_TABLE = Exercise(
     - Distances beyond the reach are left out. They are clipped: they use the first or the last entry, which
       receives their gradients too.
           held = np.clip(distance, -reach, reach) → held = distance
+    - Every distance becomes R: minimum and maximum are exchanged. The clip is `max(-R, min(R, r - t))`.
+          held = np.clip(distance, -reach, reach) → held = 0 * distance + reach
+    - Every distance becomes -R: minimum and maximum are exchanged, or the two ends of the clip. It is
+      `max(-R, min(R, r - t))`.
+          held = np.clip(distance, -reach, reach) → held = 0 * distance - reach
     - The indices are not shifted: distance 0 belongs to the entry in the middle, number `reach`. Without the
       shift, negative distances count from the end of the table.
           chosen = held == places → chosen = held % (2 * reach + 1) == places + reach

@@ -17,11 +17,10 @@ def high_once(z):
 
 
 def with_padding(rng, shape):
-    """Right tokens; sequences end at different lengths, and behind the end stands -100."""
+    """Right tokens, and -100 at every third position, from another one on in each sequence."""
     targets = rng.integers(shape[-1], size=shape[:-1])
-    for b, row in enumerate(targets):
-        row[max(1, len(row) - b) :] = -100
-    return targets
+    b, t = np.ogrid[: shape[0], : shape[1]]
+    return np.where((b + t) % 3 == 2, -100, targets)
 
 
 # 1 ----------------------------------------------------------------------------------------------------------
@@ -74,6 +73,10 @@ Z_LOSS_SLOPE = Derivation(
     - The derivative of ln U by z_j is not 1/U: the inner derivative e^{z_j} belongs to it, and e^{z_j}/U is
       p_j.
           lam * 2 * log_U * p → lam * 2 * log_U * 2.718281828459045 ** (-log_U)
+    - e^{z_j} is the derivative of U. That of ln U is e^{z_j}/U, which is p_j.
+          lam * 2 * log_U * p → lam * 2 * log_U * p * exp(log_U)
+    - This is the loss, for the right token, and not its derivative.
+          return cross_entropy + penalty → return -log(p) + lam * log_U**2
     - 1 - p_j stands where p_j should: the derivative of ln U by z_j is e^{z_j}/U.
           lam * 2 * log_U * p → lam * 2 * log_U * (1 - p)
     - The gradient of -ln p_y by the logits is p_j - δ. With another factor p_j this is the way of p_y,
@@ -136,10 +139,20 @@ WEIGHTED_DZ = Exercise(
         "w": Draw("V", lambda rng, shape: rng.uniform(0.3, 3.0, shape)),
     },
     special={"logits near 1000": {"z": LOGITS.then(high_once)}},
+    only={
+        "logits near 1000": "There the exponentials overflow, or all of a row become 0. Take from each row "
+        "its own largest logit: p stays the same. To clip the logits, or to put 0 for NaN, changes p."
+    },
     stories=OVERFLOW
     + each_with_overflow("""
     - Token 0 is taken for padding. Padding is -100, and 0 is a token like any other.
           counted = targets != -100 → counted = targets > 0
+    - All that follows the first padding of a sequence is left out. Padding can stand anywhere: in a loop,
+      `continue` in place of `break`.
+          counted = targets != -100 → counted = np.cumprod(targets != -100, axis=1) == 1
+    - Padding is taken to stand at the end: of each sequence only the first positions have a gradient, as many
+      as are not padding. It can stand anywhere.
+          return weight → return ((np.arange(y.shape[1]) < counted.sum(axis=1)[:, None]) * weight)
     - The weights are normalised over the vocabulary, and then the number of targets divides. Divide by the
       weights of the targets instead, each as often as it occurs.
           np.where(counted, w[y], 0.0) → np.where(counted, w[y] / w.sum(), 0.0)
@@ -200,6 +213,20 @@ WEIGHTED_DZ = Exercise(
           total = weight.sum() → total = weight.sum(axis=-1)[:, None, None] * len(z)
     - Each sequence is divided by its own weights. The loss is one weighted mean over the whole batch.
           total = weight.sum() → total = weight.sum(axis=-1)[:, None, None]
+    - Divided by the weights at the same position of all sequences. The loss is one weighted mean over the
+      whole batch.
+          total = weight.sum() → total = weight.sum(axis=0)[:, None]
+    - Divided inside the loop, by the weights of the positions so far. Divide by the whole sum, after the
+      loop.
+          total = weight.sum() → total = np.cumsum(weight).reshape(weight.shape)[..., None]
+    - This is p - q at each position. Neither weights nor mean are in it, or each weight has been divided by
+      itself: divide all by their sum.
+          np.where(counted, w[y], 0.0) → np.where(counted, 1.0, 0.0)
+          total = weight.sum() → total = 1.0
+    - The weight is that of the most probable token. It belongs to the right one, as the cost does.
+          np.where(counted, w[y], 0.0) → np.where(counted, w[p.argmax(axis=-1)], 0.0)
+    - The weights multiply the logits. They weigh the costs of the positions, and leave p alone.
+          np.exp(z - z.max(axis=-1, keepdims=True)) → np.exp(w * z - (w * z).max(axis=-1, keepdims=True))
     - The weights stand at the columns. A weight belongs to the position, through its right token, and
       multiplies the whole row.
           return weight[..., None] * → return counted[..., None] * w *
@@ -226,6 +253,9 @@ WEIGHTED_DZ = Exercise(
     - The weight of padding enters the mean. Its gradient is rightly 0, but the sum of the weights must leave
       it out as well.
           total = weight.sum() → total = w[y].sum()
+    - The weight of padding enters the mean. Its gradient is rightly 0, but the sum of the weights must leave
+      it out as well.
+          total = weight.sum() → total = w[targets % len(w)].sum()
     - Padding is taken for a token: -100 has chosen one from the end of the table. Its weight and its
       gradient must be 0.
           np.where(counted, w[y], 0.0) → w[np.where(counted, targets, -1)]
@@ -332,10 +362,26 @@ FOCAL_DZ = Exercise(
           -((1 - r) ** gamma) / r → -(1 - r) / r
     - The factor stands with p_y^γ; it is (1 - p_y)^γ, small where the model is sure.
           (1 - r) → r
+    - The factor stands with p_y^γ; it is (1 - p_y)^γ, small where the model is sure.
+          -((1 - r) ** gamma) / r → -(r**gamma) / r
+          gamma * (1 - r) ** (gamma - 1) → -gamma * r ** (gamma - 1)
     - The derivative of the softmax lacks its factor p_y: ∂p_y/∂z_j = p_y (δ - p_j).
           * r * (one_hot - p) → * (one_hot - p)
     - Only the right logit gets a gradient. All logits move p_y: ∂p_y/∂z_j = p_y (δ - p_j).
           (one_hot - p) → one_hot * (one_hot - p)
+    - Only the right logit gets a gradient, p_y dp_y. The backward of the softmax is p ∘ (dp - Σ p dp), and
+      the sum is missing.
+          (one_hot - p) → one_hot
+    - The backward of the softmax is p ∘ (dp - Σ p dp). In the sum p is missing.
+          * r * (one_hot - p) → * (one_hot * r - p)
+    - The backward of the softmax is p ∘ (dp - Σ p dp). The sum is not multiplied by p.
+          (one_hot - p) → (one_hot - 1)
+    - The backward of the softmax is p ∘ (dp - Σ p dp). A plain mean of dp stands where that sum should.
+          * r * (one_hot - p) → * (one_hot * r - p / z.shape[-1])
+    - 1 stands where δ should: ∂p_y/∂z_j = p_y (δ - p_j), and δ is 1 for the right token alone.
+          (one_hot - p) → (1 - p)
+    - The sign is wrong for the other tokens: when their logits grow, p_y falls, ∂p_y/∂z_j = -p_y p_j.
+          (one_hot - p) → abs(one_hot - p)
     - This is the derivative by p_y, in the place of the right token. It must still go back through the
       softmax.
           * r * (one_hot - p) → * one_hot
@@ -350,6 +396,9 @@ FOCAL_DZ = Exercise(
     - This is (1 - p_y)^(γ-1) times p - q. Of the product both factors are differentiated, one at a time, and
       the two results are added.
           (of_logarithm + of_factor) * r → -((1 - r) ** (gamma - 1))
+    - (γ + 1)(1 - r)^γ comes from (1 - r)^(γ+1). Here a logarithm stands beside (1 - r)^γ: the product rule
+      has two terms, one of them with ln r.
+          (of_logarithm + of_factor) * r → -(gamma + 1) * (1 - r) ** gamma
     - A mean has been taken before the end: each position keeps its own derivative by p_y.
           (of_logarithm + of_factor) → (of_logarithm + of_factor).mean()
           / targets.size → / 1
@@ -414,7 +463,9 @@ DISTILL_DZ = Exercise(
           m = z.shape[0] * z.shape[1] → m = 1
     - The logarithms are compared, ln p - ln q. The gradient by the logits compares p with q.
           (p - q) → np.log(p / q)
-    - This is the loss itself, token by token, and not its derivative; or its sign.
+    - These are the terms of the loss, q ln(q/p), and not their derivative.
+          tau_squared * one_over_tau * (p - q) → tau_squared * q * np.log(q / p)
+    - These are the terms of the loss, q ln(q/p), or their negative, and not their derivative.
           (p - q) → q * np.log(p / q)
     - Divided by τ² where the loss is multiplied by it.
           tau_squared = tau**2 → tau_squared = 1 / tau**2
@@ -430,13 +481,22 @@ DISTILL_DZ = Exercise(
           keepdims=True)) / tau) → keepdims=True)))
     - The teacher's most probable token stands for its whole row. All its probabilities are wanted.
           q = f / f.sum(axis=-1, keepdims=True) → q = 1.0 * (f == f.max(axis=-1, keepdims=True))
-    - The temperature is not used at all: it stands in both softmaxes, and as τ² in front of the loss.
+    - The temperature is not used at all, or it stands behind the softmax and cancels. It divides the logits,
+      in both softmaxes, and τ² stands in front of the loss.
           tau_squared = tau**2 → tau_squared = 1
           one_over_tau = 1 / tau → one_over_tau = 1
           keepdims=True)) / tau) → keepdims=True)))
     - The teacher's most probable token stands for its whole row; and 1/τ, a link of the chain, is missing.
           q = f / f.sum(axis=-1, keepdims=True) → q = 1.0 * (f == f.max(axis=-1, keepdims=True))
           one_over_tau = 1 / tau → one_over_tau = 1
+    - The teacher's most probable token stands for its whole row, and there is no temperature. All the
+      teacher's probabilities are wanted, softened as the student's.
+          tau_squared = tau**2 → tau_squared = 1
+          one_over_tau = 1 / tau → one_over_tau = 1
+          keepdims=True)) / tau) → keepdims=True)))
+          q = f / f.sum(axis=-1, keepdims=True) → q = 1.0 * (f == f.max(axis=-1, keepdims=True))
+    - 1 stands where q should: each p_j is compared with what the teacher gives to the same token.
+          (p - q) → (p - 1)
     - The temperature divides the teacher's probabilities. It divides the logits, before the softmax.
           q = f / f.sum( → f = f**tau; q = 1 / tau * f / f.sum(
     - The gradient by the logits is p - q, without another factor p.
@@ -447,6 +507,10 @@ DISTILL_DZ = Exercise(
           q = f / f.sum(axis=-1, keepdims=True) → q = f
     - The teacher's logits stand where its probabilities should.
           q = f / f.sum(axis=-1, keepdims=True) → q = teacher
+    - The teacher's logits over τ stand where its probabilities should.
+          q = f / f.sum(axis=-1, keepdims=True) → q = teacher / tau
+    - One softmax over the whole array. Each position has its own.
+          (axis=-1, keepdims=True) → ()
     - The logits are compared, student minus teacher. The gradient compares probabilities.
           (p - q) → (z - teacher)
     - p and q are exchanged: the gradient is what the student predicts minus what is wanted.
@@ -458,12 +522,26 @@ DISTILL_DZ = Exercise(
           (p - q) → p * ((p - q) - (p * (p - q)).sum(axis=-1, keepdims=True))
     - This is the derivative by p, -q/p. It must still go back through the softmax.
           (p - q) → (-q / p)
+    - This is the derivative by p, -q/p. It must still go back through the softmax.
+          tau_squared * one_over_tau * (p - q) → tau_squared * (-q / p)
+    - This is the derivative by p, -q/p. It must still go back through the softmax, and no τ is in front.
+          tau_squared * one_over_tau * (p - q) → -q / p
+    - The backward of the softmax is p ∘ (dp - Σ p dp). In the sum p is missing.
+          (p - q) → (p * (q / p).sum(axis=-1, keepdims=True) - q)
+    - This is dp - Σ p dp. The backward of the softmax is p times that.
+          (p - q) → (1 - q / p)
+    - This is the gradient by the teacher's logits. The teacher is constant: asked is the gradient by z.
+          (p - q) → q * (np.log(q / p) - (q * np.log(q / p)).sum(axis=-1, keepdims=True))
     - The mean is missing: this is the gradient of the sum over all positions.
           m = z.shape[0] * z.shape[1] → m = 1
     - The mean is over the sequences only. There are B · T positions.
           m = z.shape[0] * z.shape[1] → m = z.shape[0]
     - The mean is over the positions of one sequence only. There are B · T positions.
           m = z.shape[0] * z.shape[1] → m = z.shape[1]
+    - Divided by all B · T · V entries, and no τ is left in front of p - q. The mean is over B · T costs; τ²
+      stands in front of them, and the chain adds 1/τ, once.
+          tau_squared = tau**2 → tau_squared = tau
+          m = z.shape[0] * z.shape[1] → m = z.size
     - Divided by all B · T · V entries. There is one cost for each position: the mean is over B · T.
           m = z.shape[0] * z.shape[1] → m = z.size
     """,
@@ -535,6 +613,24 @@ PAIR_GRADIENTS = Exercise(
           (rows - one_hot) + (columns - one_hot) → (rows - one_hot) - (columns - one_hot)
     - Divided by the width K. Each of the two losses is a mean over S pairs.
           / 2 / len(s) → / 2 / u.shape[1]
+    - The ½ reaches only the columns. It stands in front of both losses.
+          (rows - one_hot) + → 2 * (rows - one_hot) +
+    - The ½ reaches only the rows. It stands in front of both losses.
+          + (columns - one_hot) → + 2 * (columns - one_hot)
+    - The last one wins: each turn of a loop replaces the gradient of the turn before. They add up: `+=`.
+          du = ds @ v → du = ds[:, -1:] * v[-1]
+    - The last one wins: each turn of a loop replaces the gradient of the turn before. They add up: `+=`.
+          dv = ds.T @ u → dv = ds[-1:].T * u[-1]
+    - ds is summed first, and its sums multiply the rows of v and of u. Each entry of ds has a row of its own
+      to multiply, before the sum: a matrix product.
+          ds @ v → ds.sum(axis=1, keepdims=True) * v
+          ds.T @ u → ds.T.sum(axis=1, keepdims=True) * u
+    - The pairs are left out, the diagonal of ds. Their scores have a gradient too: they should rise.
+          / 2 / len(s) → / 2 / len(s) * (1 - one_hot)
+    - This is the derivative by the probabilities, -1/p. It must still go back through the softmaxes.
+          ((rows - one_hot) + (columns - one_hot)) → -(one_hot / rows + one_hot / columns)
+    - This is ds and its transpose, the gradient of the scores. It must still go back to u and v.
+          return du, dv → return ds, ds.T
     - 1 is taken away everywhere. It belongs to the pairs alone, which stand on the diagonal.
           one_hot = np.eye(len(s)) → one_hot = np.ones((len(s), len(s)))
     - Only the diagonal of ds is used. The scores of all other pairs have a gradient too: they should fall.
@@ -587,6 +683,14 @@ PAIR_GRADIENTS = Exercise(
       scores are made of both u and v: ds is one matrix.
           du = ds @ v → du = (rows - one_hot) / len(s) @ v
           dv = ds.T @ u → dv = ((columns - one_hot) / len(s)).T @ u
+    - Only the rows reach du. Both softmaxes are of the same scores: the whole ds belongs to du as to dv.
+          du = ds @ v → du = (rows - one_hot) / 2 / len(s) @ v
+    - Only the columns reach du. Both softmaxes are of the same scores: the whole ds belongs to du as to dv.
+          du = ds @ v → du = (columns - one_hot) / 2 / len(s) @ v
+    - Only the rows reach dv. Both softmaxes are of the same scores: the whole ds belongs to dv as to du.
+          dv = ds.T @ u → dv = ((rows - one_hot) / 2 / len(s)).T @ u
+    - Only the columns reach dv. Both softmaxes are of the same scores: the whole ds belongs to dv as to du.
+          dv = ds.T @ u → dv = ((columns - one_hot) / 2 / len(s)).T @ u
     - Divided by S². Each of the two losses is a mean over S pairs, not over S · S scores.
           / 2 / len(s) → / 2 / len(s) ** 2
     - The gradient went through the softmax once more: p - q is already the derivative by the scores.

@@ -14,6 +14,7 @@ YOUR_TURN = "The answer is still open. Write it in the cell above, run that cell
 # What a line often lacks when its shapes do not fit, and what an error message means.
 KEEP = "With `keepdims=True` its result can be broadcast again."
 TRANSPOSE = "`.T` turns round all axes, the batch too; `.mT` transposes the last two."
+THE_LOSS = "A loss is one number; a gradient has the shape of its array."
 SYMBOLS = "It takes no symbols: use `sqrt`, `exp`, `log` of SymPy, and no `range`."
 OF_SYMBOLS = r"loop of ufunc|Cannot convert expression|'(Symbol|Add|Mul|Pow)' object cannot be interpreted"
 
@@ -115,7 +116,8 @@ def read(result, outputs):
     parts = [result] if len(outputs) == 1 else result
     if len(outputs) > 1 and not (isinstance(result, tuple | list) and len(result) == len(outputs)):
         got = f"{len(result)} values" if isinstance(result, tuple | list) else a_type(result)
-        return Failure(f"Expected {len(outputs)} values, ({', '.join(outputs)}), got {got}.", "count")
+        text = f"Expected {len(outputs)} values, ({', '.join(outputs)}), got {got}."
+        return Failure(f"{text} {THE_LOSS}" if is_a_loss(result, outputs) else text, "count")
     if any(part is ... for part in parts):
         return Failure(YOUR_TURN, "stub", unfinished=True)
     arrays = {}
@@ -132,6 +134,12 @@ def read(result, outputs):
             )
         arrays[name] = array
     return arrays
+
+
+def is_a_loss(result, outputs):
+    """Whether it is one number where gradients are expected, whose names begin with d."""
+    one = isinstance(result, int | float | np.number | np.ndarray) and np.ndim(result) == 0
+    return one and all(name.startswith("d") for name in outputs)
 
 
 def is_what(part, array):
