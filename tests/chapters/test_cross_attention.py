@@ -198,6 +198,30 @@ def gates(of_c=np.tanh, of_alpha=lambda alpha: 1 - np.tanh(alpha) ** 2, axes=(0,
     return answer
 
 
+def padding_set_to_0(*names):
+    """No mask: what is named, of k, v, dk and dv, is set to 0 at padding."""
+
+    def answer(dy, q, k, v, real):
+        k, v = (x * real[..., None] if n in names else x for n, x in (("k", k), ("v", v)))
+        dq, *found = latents(hide=False)(dy, q, k, v, real)
+        return dq, *(x * real[..., None] if n in names else x for n, x in zip(("dk", "dv"), found))
+
+    return answer
+
+
+def gated_along(axis):
+    def answer(dy, c, alpha):
+        dc = axis(np.tanh(alpha)) * (dy[:, None] + 0 * c)
+        return dc, exercises.gate_gradients(dy, c, alpha)[1]
+
+    return answer
+
+
+def not_transposed(memory, dk, dv, W_K, W_V, learns):
+    dmemory = sum(dk[n] @ W_K[n] + dv[n] @ W_V[n] for n in range(len(learns)))
+    return dmemory, *frozen()(memory, dk, dv, W_K, W_V, learns)[1:]
+
+
 UNLISTED = [
     ("gate_gradients", gates(of_alpha=lambda alpha: 1 / np.cosh(alpha)), "power or a root", ""),
     ("gate_gradients", gates(np.array, np.ones_like), "α stands where tanh.*inner derivative", ""),
@@ -311,6 +335,27 @@ UNLISTED = [
         "ordinary mean",
         "",
     ),
+    ("gate_gradients", gated_along(lambda gate: gate), "along the components", ""),
+    ("gate_gradients", gated_along(lambda gate: gate[:, None]), "along the targets", ""),
+    (
+        "frozen_layers",
+        frozen(lambda keys, values, on: (keys * on[:, None, None, None] + values).sum(0)),
+        "nothing through its keys",
+        "",
+    ),
+    (
+        "frozen_layers",
+        frozen(lambda keys, values, on: (keys + values * on[:, None, None, None]).sum(0)),
+        "nothing through its values",
+        "",
+    ),
+    ("frozen_layers", not_transposed, "not transposed", ""),
+    ("frozen_layers", frozen(of_weights=lambda W, on: (W * on[:, None, None]).sum(0)), "summed over", ""),
+    ("latent_gradients", padding_set_to_0("dk", "dv"), "share of the denominator", ""),
+    ("latent_gradients", padding_set_to_0("k"), "share of the denominator", ""),
+    ("latent_gradients", padding_set_to_0("v"), "share of the denominator", ""),
+    ("latent_gradients", padding_set_to_0("k", "dk", "dv"), "share of the denominator", ""),
+    ("latent_gradients", padding_set_to_0("k", "v", "dk", "dv"), "share of the denominator", ""),
     (
         "latent_gradients",
         latents(more=lambda found: [found[0], found[1].sum(0), found[2]]),

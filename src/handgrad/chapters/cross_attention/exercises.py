@@ -78,6 +78,15 @@ GATE_GRADIENTS = Exercise(
     - The gate is a tanh, and this is the gradient of a sigmoid, which is ½ where α = 0.
           gate = np.tanh(alpha) → gate = 1 / (1 + np.exp(-alpha))
           (1 - gate**2) → gate * (1 - gate)
+    - The gates stand along the components in dc. There is one for each head: `gate[:, None, None]` puts them
+      along the axis of the heads.
+          dc = gate[:, None, None] * dy[:, None] → dc = gate * (dy[:, None] + 0 * c)
+    - The gates stand along the targets in dc. There is one for each head: `gate[:, None, None]` puts them
+      along the axis of the heads.
+          dc = gate[:, None, None] * dy[:, None] → dc = gate[:, None] * (dy[:, None] + 0 * c)
+    - The gates stand along the batch in dc. There is one for each head: `gate[:, None, None]` puts them
+      along the axis of the heads.
+          dc = gate[:, None, None] * dy[:, None] → dc = gate[:, None, None, None] * (dy[:, None] + 0 * c)
     - dc contains the residual path as well. x and c are two inputs: the path past the layer ends in dx.
           dc = gate[:, None, None] → dc = (1 + gate)[:, None, None]
     - dc is summed over the heads. Each head has an output of its own, and so a gradient of its own.
@@ -120,6 +129,23 @@ FROZEN_LAYERS = Exercise(
       the same, and what it returns must reach the encoder.
           (dk @ W_K.mT[:, None]).sum → (learns[:, None, None, None] * (dk @ W_K.mT[:, None])).sum
           (dv @ W_V.mT[:, None]).sum → (learns[:, None, None, None] * (dv @ W_V.mT[:, None])).sum
+    - A frozen layer sends nothing through its keys here, and through its values it does. Frozen are its
+      parameters; both ways lead to the memory, and neither is closed.
+          (dk @ W_K.mT[:, None]).sum → (learns[:, None, None, None] * (dk @ W_K.mT[:, None])).sum
+    - A frozen layer sends nothing through its values here, and through its keys it does. Frozen are its
+      parameters; both ways lead to the memory, and neither is closed.
+          (dv @ W_V.mT[:, None]).sum → (learns[:, None, None, None] * (dv @ W_V.mT[:, None])).sum
+    - In dmemory the matrices are not transposed. The forward multiplies by W_K and W_V, the backward by their
+      transposes.
+          W_K.mT[:, None] → W_K[:, None]
+          W_V.mT[:, None] → W_V[:, None]
+    - dmemory is multiplied by the number of layers. The sum has counted each of them already.
+          dmemory = of_keys + of_values → dmemory = (of_keys + of_values) * len(dk)
+    - The gradients of the matrices are divided by the number of layers. Each layer has its own matrices.
+          on = learns[:, None, None] → on = learns[:, None, None] / len(dk)
+    - The gradients of the matrices are summed over the layers. Each layer has its own, so the axis stays.
+          on * (memory.mT @ dk).sum(axis=1) → (on * (memory.mT @ dk).sum(axis=1)).sum(axis=0)
+          on * (memory.mT @ dv).sum(axis=1) → (on * (memory.mT @ dv).sum(axis=1)).sum(axis=0)
     - Only the frozen layers are heard by the memory. All layers have read it, and all are heard.
           (dk @ W_K.mT[:, None]).sum → (~learns[:, None, None, None] * (dk @ W_K.mT[:, None])).sum
           (dv @ W_V.mT[:, None]).sum → (~learns[:, None, None, None] * (dv @ W_V.mT[:, None])).sum
@@ -285,6 +311,14 @@ NORMALISED_ONCE = Exercise(
           parts.sum(axis=0) → parts.mean(axis=0)
     - Multiplied by the number of layers. The sum over the layers has counted each of them already.
           parts.sum(axis=0) → parts.sum(axis=0) * len(parts)
+    - du is multiplied by the number of layers. The sum over the layers has counted each of them already.
+          du = r * → du = len(parts) * r *
+    - dgamma is multiplied by the number of layers. The sum over the layers has counted each of them already.
+          dgamma = ( → dgamma = len(parts) * (
+    - du hears the mean of the layers, and should hear their sum: the memory is used in each of them.
+          du = r * → du = 1 / len(parts) * r *
+    - dgamma hears the mean of the layers, and should hear their sum: γ acts for each of them.
+          dgamma = ( → dgamma = 1 / len(parts) * (
     - du is the forward, γ u/rms.
           du = r * (dx - x * (dx * x).mean(axis=-1, keepdims=True)) → du = gamma * x
     - The norm is not in the backward: this is γ times what arrives. Two things are missing, the factor 1/rms
@@ -396,6 +430,60 @@ LATENT_GRADIENTS = Exercise(
           a = e / e.sum(axis=-1, keepdims=True) → a = real[:, None] * e / e.sum(axis=-1, keepdims=True)
     - Hidden scores are set to 0, which is an ordinary score. Set them to -∞.
           -np.inf → 0.0
+    - Padding still has its share of the denominator: to set its dk and dv to 0 afterwards is too late. Hide
+      its scores before the softmax.
+          np.where(real[:, None], scores, -np.inf) → scores
+          dk = scale * (ds.mT @ latents) → dk = real[..., None] * scale * (ds.mT @ latents)
+          dv = a.mT @ dy → dv = real[..., None] * (a.mT @ dy)
+    - Padding still has its share of the denominator: to set its dk to 0 afterwards is too late. Hide its
+      scores before the softmax.
+          np.where(real[:, None], scores, -np.inf) → scores
+          dk = scale * (ds.mT @ latents) → dk = real[..., None] * scale * (ds.mT @ latents)
+    - Padding still has its share of the denominator: to set its dv to 0 afterwards is too late. Hide its
+      scores before the softmax.
+          np.where(real[:, None], scores, -np.inf) → scores
+          dv = a.mT @ dy → dv = real[..., None] * (a.mT @ dy)
+    - Padding still has its share of the denominator: a key of 0 gives the score 0, an ordinary one. Set the
+      hidden scores to -∞.
+          np.where(real[:, None], scores, -np.inf) → scores
+          scale = 1 / np.sqrt(k.shape[-1]) → k = real[..., None] * k; scale = 1 / np.sqrt(k.shape[-1])
+    - Padding still has its share of the denominator: the score 0 is an ordinary one, and to set its dk and
+      dv to 0 afterwards is too late. Set the hidden scores to -∞.
+          np.where(real[:, None], scores, -np.inf) → scores
+          scale = 1 / np.sqrt(k.shape[-1]) → k = real[..., None] * k; scale = 1 / np.sqrt(k.shape[-1])
+          dk = scale * (ds.mT @ latents) → dk = real[..., None] * scale * (ds.mT @ latents)
+          dv = a.mT @ dy → dv = real[..., None] * (a.mT @ dy)
+    - Padding still has its share of the denominator: a score times 0 is 0, an ordinary one. Set the hidden
+      scores to -∞.
+          np.where(real[:, None], scores, -np.inf) → real[:, None] * scores
+          ds = a * (da → ds = real[:, None] * a * (da
+    - Padding still has its share of the denominator: a score times 0 is 0, an ordinary one, and to set its dk
+      and dv to 0 afterwards is too late. Set the hidden scores to -∞.
+          np.where(real[:, None], scores, -np.inf) → real[:, None] * scores
+          dk = scale * (ds.mT @ latents) → dk = real[..., None] * scale * (ds.mT @ latents)
+          dv = a.mT @ dy → dv = real[..., None] * (a.mT @ dy)
+    - Padding still has its share of the denominator: a value of 0 is averaged all the same. Hide the scores
+      of padding before the softmax.
+          np.where(real[:, None], scores, -np.inf) → scores
+          da = dy @ v.mT → da = dy @ (real[..., None] * v).mT
+    - Padding still has its share of the denominator: a value of 0 is averaged all the same, and to set its dk
+      and dv to 0 afterwards is too late. Hide the scores of padding before the softmax.
+          np.where(real[:, None], scores, -np.inf) → scores
+          da = dy @ v.mT → da = dy @ (real[..., None] * v).mT
+          dk = scale * (ds.mT @ latents) → dk = real[..., None] * scale * (ds.mT @ latents)
+          dv = a.mT @ dy → dv = real[..., None] * (a.mT @ dy)
+    - Padding still has its share of the denominator: its key of 0 has the score 0, an ordinary one, and its
+      value of 0 is averaged. Set the hidden scores to -∞.
+          np.where(real[:, None], scores, -np.inf) → scores
+          scale = 1 / np.sqrt(k.shape[-1]) → k = real[..., None] * k; scale = 1 / np.sqrt(k.shape[-1])
+          da = dy @ v.mT → da = dy @ (real[..., None] * v).mT
+    - Padding still has its share of the denominator: its key of 0 has the score 0, an ordinary one, and its
+      value of 0 is averaged. To set its dk and dv to 0 afterwards is too late. Set the hidden scores to -∞.
+          np.where(real[:, None], scores, -np.inf) → scores
+          scale = 1 / np.sqrt(k.shape[-1]) → k = real[..., None] * k; scale = 1 / np.sqrt(k.shape[-1])
+          da = dy @ v.mT → da = dy @ (real[..., None] * v).mT
+          dk = scale * (ds.mT @ latents) → dk = real[..., None] * scale * (ds.mT @ latents)
+          dv = a.mT @ dy → dv = real[..., None] * (a.mT @ dy)
     - In the softmax step the average is not subtracted.
           a * (da - (a * da).sum(axis=-1, keepdims=True)) → a * da
     - Only the diagonal of the Jacobian of softmax is used.
