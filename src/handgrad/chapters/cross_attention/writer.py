@@ -147,13 +147,13 @@ def arrivals(params, batch, **options):
 
 
 def largest(params, batch):
-    """Where the weights and the gradients of each letter are largest, and how large: two pairs of (B, T − 1).
+    """Where the largest weight and the largest gradient of each letter are, and how large.
 
-    Weights are the mean over heads; a gradient counts by its norm.
+    Two pairs: for the weights (B, H, T − 1), for the gradients, which count by their norm, (B, T − 1).
     """
     _, cache = forward(params, batch)
-    sides = weights(cache).mean(axis=1), np.linalg.norm(arrivals(params, batch), axis=-1)
-    return [(side[:, 1:].argmax(axis=-1), side[:, 1:].max(axis=-1)) for side in sides]
+    sides = weights(cache)[:, :, 1:], np.linalg.norm(arrivals(params, batch), axis=-1)[:, 1:]
+    return [(side.argmax(axis=-1), side.max(axis=-1)) for side in sides]
 
 
 # Writing ----------------------------------------------------------------------------------------------------
