@@ -447,10 +447,10 @@ def test_pytorchs_layer_is_ours():
     params = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
     real = np.array([[True, False, True, True, False], [True] * 5])
     y, cache = multi_head(x, memory, params, 3, mask=real[:, None, None])
-    for mine, theirs in zip(
-        (y, *multi_head_backward(dy, cache)[:2]), torch_layer.both(x, memory, dy, params, real, 3)
-    ):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
+    dx, dmemory, dparams = multi_head_backward(dy, cache)
+    wanted = torch_layer.both(x, memory, dy, params, real, 3)
+    for name, mine in (dict(y=y, dx=dx, dmemory=dmemory) | dparams).items():
+        np.testing.assert_allclose(mine, wanted[name], rtol=1e-10, atol=1e-12)
 
 
 def test_the_figures_draw_what_they_are_given():

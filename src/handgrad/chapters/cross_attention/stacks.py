@@ -70,10 +70,10 @@ def lengths(parts, norm):
     return np.sqrt(np.square(of_norm).sum(axis=(2, 3, 4)))
 
 
-def mean_sum(norm, N, seeds=5):
-    """The norm of the memory's whole gradient, the mean of some draws of a stack."""
-    draws = [stack(norm, N, seed) for seed in range(seeds)]
-    return np.mean([np.linalg.norm(returned(f(memory)[1], dy).sum(axis=0)) for f, memory, dy, _ in draws])
+def sums(norm, N, draws=10):
+    """The norm of the memory's whole gradient, in some draws of a stack: (draws,)."""
+    fresh = [stack(norm, N, seed) for seed in range(draws)]
+    return np.array([np.linalg.norm(returned(f(memory)[1], dy).sum(axis=0)) for f, memory, dy, _ in fresh])
 
 
 def leaks(mask, is_pad, D=8, H=2):

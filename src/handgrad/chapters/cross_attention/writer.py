@@ -24,6 +24,7 @@ from handgrad.ops import (
     embedding_backward,
     linear,
     linear_backward,
+    softmax,
 )
 
 V, S, T = 10, 8, 7  # letters, length of a source, length of what is written
@@ -182,6 +183,18 @@ def allowed(source, written):
 def share_right(params, batch, at_once):
     """The share of the sources of a batch for which `write` draws an allowed line."""
     return allowed(batch["source"], write(params, batch["source"], np.random.default_rng(5), at_once)).mean()
+
+
+def on_right(params, batch):
+    """All at once: the probability that falls on the tokens of the two right lines, by place, (T,)."""
+    source = batch["source"]
+    z, _ = forward(params, {"source": source, "target_in": np.full((len(source), T), BEGIN)})
+    found, right = softmax(z)[0], np.zeros(z.shape, dtype=bool)
+    for mark in (FORTH, BACK):
+        np.put_along_axis(
+            right, batch_of(source, np.full((len(source), 1), mark))["target_out"][..., None], True, -1
+        )
+    return (found * right).sum(axis=-1).mean(axis=0)
 
 
 # What the task costs at least -------------------------------------------------------------------------------
