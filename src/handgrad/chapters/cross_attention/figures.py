@@ -58,7 +58,7 @@ def integers():
     for i, row in enumerate(left):
         for j, end in enumerate(right):
             ax.plot([0, 3], [row, end], color=COLOUR["grey"], lw=1, ls="-", zorder=0)
-            share = (0.3, 0.62)[i]
+            share = (0.22, 0.62)[i]
             place = 3 * share, row + share * (end - row)
             look = dict(va="center", fontsize=12.5)
             ax.add_patch(Rectangle((place[0] - 0.26, place[1] - 0.16), 0.62, 0.32, fc="white", ec="none"))
