@@ -146,6 +146,10 @@ FROZEN_LAYERS = Exercise(
     - The gradients of the matrices are summed over the layers. Each layer has its own, so the axis stays.
           on * (memory.mT @ dk).sum(axis=1) → (on * (memory.mT @ dk).sum(axis=1)).sum(axis=0)
           on * (memory.mT @ dv).sum(axis=1) → (on * (memory.mT @ dv).sum(axis=1)).sum(axis=0)
+    - The gradients of the matrices are summed over the layers, and every layer gets the sum. Each layer has
+      its own, and a frozen one gets 0.
+          on * (memory.mT @ dk).sum(axis=1) → 0 * W_K + (on * (memory.mT @ dk).sum(axis=1)).sum(axis=0)
+          on * (memory.mT @ dv).sum(axis=1) → 0 * W_V + (on * (memory.mT @ dv).sum(axis=1)).sum(axis=0)
     - Only the frozen layers are heard by the memory. All layers have read it, and all are heard.
           (dk @ W_K.mT[:, None]).sum → (~learns[:, None, None, None] * (dk @ W_K.mT[:, None])).sum
           (dv @ W_V.mT[:, None]).sum → (~learns[:, None, None, None] * (dv @ W_V.mT[:, None])).sum
