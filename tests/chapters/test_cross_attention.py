@@ -1,0 +1,460 @@
+"""Chapter 11: its exercises derived again, solved otherwise and answered wrongly; its task and its stacks."""
+
+import numpy as np
+import pytest
+import torch
+from judging import check_answers
+
+from handgrad.chapters.cross_attention import exercises, figures, stacks, torch_layer, writer
+from handgrad.course import judge
+from handgrad.ops import multi_head, multi_head_backward
+
+# The answers, derived a second time by automatic differentiation of the forward -----------------------------
+
+
+def gate_loss(dy, c, alpha):
+    return (dy * (torch.tanh(alpha)[None, :, None, None] * c).sum(1)).sum()
+
+
+def frozen_loss(memory, dk, dv, W_K, W_V, learns):
+    """Frozen matrices are constants; the memory is read by all layers."""
+    kept = torch.as_tensor(learns)[:, None, None]
+    W_K, W_V = (torch.where(kept, W, W.detach()) for W in (W_K, W_V))
+    keys, values = (torch.einsum("bsd,ndk->nbsk", memory, W) for W in (W_K, W_V))
+    return (dk * keys).sum() + (dv * values).sum()
+
+
+def coverage_loss(s, wish):
+    return ((torch.softmax(s, -1).sum(1) - wish) ** 2).sum() / 2
+
+
+def norm_loss(parts, u, gamma):
+    memory = gamma * torch.nn.functional.rms_norm(u, u.shape[-1:], eps=0.0)
+    return sum((part * memory).sum() for part in parts)
+
+
+def latent_loss(dy, latents, k, v, real):
+    s = torch.einsum("tk,bsk->bts", latents, k) / k.shape[-1] ** 0.5
+    s = s.masked_fill(~torch.as_tensor(real)[:, None], -torch.inf)
+    return (dy * (torch.softmax(s, -1) @ v)).sum()
+
+
+@pytest.mark.parametrize(
+    "name, loss, by",
+    [
+        ("gate_gradients", gate_loss, (1, 2)),
+        ("frozen_layers", frozen_loss, (0, 3, 4)),
+        ("normalised_once", norm_loss, (1, 2)),
+        ("latent_gradients", latent_loss, (1, 2, 3)),
+    ],
+)
+def test_the_answers_are_the_gradients(name, loss, by):
+    exercise = judge.find(name)
+    for case in exercise.cases:
+        inputs = [torch.tensor(x) if isinstance(x, np.ndarray) else x for x in case.inputs]
+        moving = [inputs[i].requires_grad_() for i in by]
+        found = torch.autograd.grad(loss(*inputs), moving)
+        for mine, theirs in zip(exercise.answer(*case.inputs), found, strict=True):
+            np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-9, atol=1e-11)
+
+
+def test_the_coverage_is_differentiated_by_scores():
+    rng = np.random.default_rng(0)
+    s, wish = torch.tensor(rng.normal(size=(3, 4, 6)), requires_grad=True), rng.normal(size=(3, 6))
+    (found,) = torch.autograd.grad(coverage_loss(s, torch.tensor(wish)), s)
+    a = torch.softmax(s, -1).detach().numpy()
+    np.testing.assert_allclose(exercises.coverage_ds(a, wish), found, rtol=1e-9, atol=1e-12)
+
+
+# Answers ----------------------------------------------------------------------------------------------------
+
+
+def gates_by_loops(dy, c, alpha):
+    dc, dalpha = np.zeros_like(c), np.zeros_like(alpha)
+    for h, slope in enumerate(1 / np.cosh(alpha) ** 2):
+        dc[:, h], dalpha[h] = np.tanh(alpha[h]) * dy, slope * np.vdot(dy, c[:, h])
+    return dc, dalpha
+
+
+def gates_by_einsum(dy, c, alpha):
+    gate = np.tanh(alpha)
+    return np.einsum("h,btd->bhtd", gate, dy), np.einsum("btd,bhtd,h->h", dy, c, 1 - gate * gate)
+
+
+def frozen(of_memory=None, of_weights=None):
+    """The right gradients, or what the functions make of them."""
+
+    def answer(memory, dk, dv, W_K, W_V, learns):
+        parts = [np.einsum("nbsk,ndk->nbsd", d, W) for d, W in ((dk, W_K), (dv, W_V))]
+        weights = [np.einsum("bsd,nbsk->ndk", memory, d) for d in (dk, dv)]
+        dmemory = of_memory(*parts, learns) if of_memory else sum(part.sum(0) for part in parts)
+        masked = of_weights or (lambda W, learns: W * learns[:, None, None])
+        return dmemory, *(masked(W, learns) for W in weights)
+
+    return answer
+
+
+def frozen_by_loops(memory, dk, dv, W_K, W_V, learns):
+    dmemory, dW_K, dW_V = np.zeros_like(memory), np.zeros_like(W_K), np.zeros_like(W_V)
+    for n, on in enumerate(learns):
+        dmemory += dk[n] @ W_K[n].T + dv[n] @ W_V[n].T
+        if on:
+            dW_K[n] = np.tensordot(memory, dk[n], ((0, 1), (0, 1)))
+            dW_V[n] = np.tensordot(memory, dv[n], ((0, 1), (0, 1)))
+    return dmemory, dW_K, dW_V
+
+
+def coverage(of_gap, mean=lambda a, g: (a * g).sum(-1, keepdims=True)):
+    def answer(a, wish):
+        g = of_gap(a, wish[:, None])
+        return a * (g - mean(a, g))
+
+    return answer
+
+
+def coverage_by_jacobians(a, wish):
+    gaps = a.sum(1) - wish
+    return np.stack([[(np.diag(r) - np.outer(r, r)) @ gap for r in rows] for rows, gap in zip(a, gaps)])
+
+
+def normalised(change):
+    """change: of what arrives d, the inverse r, the row x, γ and the parts, to du and dgamma."""
+
+    def answer(parts, u, gamma):
+        r = 1 / np.sqrt(np.mean(u * u, -1, keepdims=True))
+        return change(parts.sum(0), r, r * u, gamma, parts)
+
+    return answer
+
+
+def back(d, r, x, gamma):
+    return r * (gamma * d - x * (gamma * d * x).mean(-1, keepdims=True))
+
+
+def latents_by_einsum(dy, latents, k, v, real):
+    s = np.einsum("tk,bsk->bts", latents, k) / np.sqrt(k.shape[-1])
+    e = np.exp(s) * real[:, None]
+    a = e / e.sum(-1, keepdims=True)
+    y = a @ v
+    ds = a * np.einsum("bte,bste->bts", dy, v[:, :, None] - y[:, None])
+    ds /= np.sqrt(k.shape[-1])
+    return np.einsum("bts,bsk->tk", ds, k), np.einsum("bts,tk->bsk", ds, latents), a.mT @ dy
+
+
+def latents(of_latents=lambda ds, k: (ds @ k).sum(0), rule=None, hide=True, more=None):
+    def answer(dy, latents, k, v, real):
+        scale = k.shape[-1] ** -0.5
+        s = scale * latents @ k.mT
+        s = np.where(real[:, None], s, -1e30) if hide else s
+        e = np.exp(s - s.max(-1, keepdims=True))
+        a = e / e.sum(-1, keepdims=True)
+        da = dy @ v.mT
+        ds = rule(a, da) if rule else a * (da - (a * da).sum(-1, keepdims=True))
+        found = [scale * of_latents(ds, k), scale * (ds.mT @ latents), a.mT @ dy]
+        return tuple(more(found) if more else found)
+
+    return answer
+
+
+def latents_one_by_one(dy, latents, k, v, real):
+    """Every sequence by itself, without its padding."""
+    dlatents, dk, dv = np.zeros_like(latents), np.zeros_like(k), np.zeros_like(v)
+    for b, on in enumerate(real):
+        s = latents @ k[b, on].T / k.shape[-1] ** 0.5
+        a = np.exp(s) / np.exp(s).sum(1, keepdims=True)
+        da = dy[b] @ v[b, on].T
+        ds = a * (da - np.diag(a @ da.T)[:, None]) / k.shape[-1] ** 0.5
+        dlatents += ds @ k[b, on]
+        dk[b, on], dv[b, on] = ds.T @ latents, a.T @ dy[b]
+    return dlatents, dk, dv
+
+
+RIGHT = {
+    "gate_gradients": [gates_by_loops, gates_by_einsum],
+    "frozen_layers": [frozen(), frozen_by_loops],
+    "coverage_ds": [coverage(lambda a, wish: a.sum(1, keepdims=True) - wish + 0 * a), coverage_by_jacobians],
+    "normalised_once": [
+        normalised(lambda d, r, x, g, parts: (back(d, r, x, g), np.einsum("bsd,bsd->d", d, x))),
+        normalised(
+            lambda d, r, x, g, parts: (
+                sum(back(part, r, x, g) for part in parts),
+                sum((part * x).sum((0, 1)) for part in parts),
+            )
+        ),
+    ],
+    "latent_gradients": [latents_by_einsum, latents(), latents_one_by_one],
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_answers_are_accepted_however_written(name):
+    check_answers(name, RIGHT[name])
+
+
+def gates(of_c=np.tanh, of_alpha=lambda alpha: 1 - np.tanh(alpha) ** 2, axes=(0, 2, 3)):
+    def answer(dy, c, alpha):
+        return of_c(alpha)[:, None, None] * dy[:, None], of_alpha(alpha) * (dy[:, None] * c).sum(axes)
+
+    return answer
+
+
+def padding_set_to_0(*names):
+    """No mask: what is named, of k, v, dk and dv, is set to 0 at padding."""
+
+    def answer(dy, q, k, v, real):
+        k, v = (x * real[..., None] if n in names else x for n, x in (("k", k), ("v", v)))
+        dq, *found = latents(hide=False)(dy, q, k, v, real)
+        return dq, *(x * real[..., None] if n in names else x for n, x in zip(("dk", "dv"), found))
+
+    return answer
+
+
+def gated_along(axis):
+    def answer(dy, c, alpha):
+        dc = axis(np.tanh(alpha)) * (dy[:, None] + 0 * c)
+        return dc, exercises.gate_gradients(dy, c, alpha)[1]
+
+    return answer
+
+
+def not_transposed(memory, dk, dv, W_K, W_V, learns):
+    dmemory = sum(dk[n] @ W_K[n] + dv[n] @ W_V[n] for n in range(len(learns)))
+    return dmemory, *frozen()(memory, dk, dv, W_K, W_V, learns)[1:]
+
+
+UNLISTED = [
+    ("gate_gradients", gates(of_alpha=lambda alpha: 1 / np.cosh(alpha)), "power or a root", ""),
+    ("gate_gradients", gates(np.array, np.ones_like), "α stands where tanh.*inner derivative", ""),
+    ("gate_gradients", gates(of_alpha=lambda alpha: np.tanh(alpha) ** 2 - 1), "sign", ""),
+    (
+        "gate_gradients",
+        gates(of_alpha=lambda alpha: np.tanh(alpha) * (1 - np.tanh(alpha) ** 2)),
+        "too many",
+        "gate",
+    ),
+    ("gate_gradients", gates(lambda alpha: 1 + np.tanh(alpha)), "residual path", ""),
+    ("gate_gradients", gates(np.ones_like), "not gated", ""),
+    (
+        "frozen_layers",
+        frozen(lambda keys, values, on: keys[on].sum(0) + values[on].sum(0)),
+        "frozen layer sends",
+        "",
+    ),
+    (
+        "frozen_layers",
+        frozen(lambda keys, values, on: keys[~on].sum(0) + values[~on].sum(0)),
+        "Only the frozen",
+        "",
+    ),
+    ("frozen_layers", frozen(lambda keys, values, on: keys.sum(0)), "values are missing", ""),
+    (
+        "frozen_layers",
+        frozen(lambda keys, values, on: (keys + values).sum(0) / 2),
+        "factor too many",
+        "dmemory",
+    ),
+    ("frozen_layers", frozen(of_weights=lambda W, on: W), "frozen layers get a gradient", ""),
+    ("frozen_layers", frozen(of_weights=lambda W, on: W[on]), "dW_K has shape", ""),
+    ("frozen_layers", frozen(of_weights=lambda W, on: (W * on[:, None, None]).mT), "transposed", ""),
+    ("frozen_layers", frozen(of_weights=lambda W, on: 0 * W), "dW_K is 0 everywhere", ""),
+    ("coverage_ds", lambda a, wish: -exercises.coverage_ds(a, wish), "sign is wrong", ""),
+    ("coverage_ds", lambda a, wish: a.sum(1) - wish, "gradient of the coverage", ""),
+    ("coverage_ds", coverage(lambda a, wish: a - wish), "by itself", ""),
+    ("coverage_ds", coverage(lambda a, wish: a.sum(1, keepdims=True) - 1 + 0 * wish), "wish is left out", ""),
+    (
+        "coverage_ds",
+        coverage(lambda a, wish: np.sign(a.sum(1, keepdims=True) - wish)),
+        "sign of the gap",
+        "",
+    ),
+    (
+        "coverage_ds",
+        coverage(lambda a, wish: a.sum(1, keepdims=True) - wish, lambda a, g: g.sum(-1, keepdims=True)),
+        "product of",
+        "",
+    ),
+    (
+        "coverage_ds",
+        coverage(
+            lambda a, wish: a.sum(1, keepdims=True) - wish, lambda a, g: (a * g).mean(-1, keepdims=True)
+        ),
+        "mean stands where a sum",
+        "",
+    ),
+    (
+        "coverage_ds",
+        coverage(lambda a, wish: a.sum(1, keepdims=True) - wish / a.shape[1]),
+        "factor too many",
+        "wish",
+    ),
+    (
+        "normalised_once",
+        normalised(lambda d, r, x, g, p: (back(p[-1], r, x, g), (p[-1] * x).sum((0, 1)))),
+        "last layer",
+        "",
+    ),
+    (
+        "normalised_once",
+        normalised(lambda d, r, x, g, p: (back(d, r, x, g), (p * x).sum((1, 2)))),
+        "dgamma has shape",
+        "",
+    ),
+    (
+        "normalised_once",
+        normalised(lambda d, r, x, g, p: (r * back(d, r, x, g), (d * x).sum((0, 1)))),
+        "once too often",
+        "r",
+    ),
+    (
+        "normalised_once",
+        normalised(lambda d, r, x, g, p: (back(d, r, -x * 1j, g).real, (d * x).sum((0, 1)))),
+        "sign",
+        "",
+    ),
+    (
+        "normalised_once",
+        normalised(lambda d, r, x, g, p: (len(p) * back(d, r, x, g), len(p) * (d * x).sum((0, 1)))),
+        "number of layers",
+        "",
+    ),
+    ("normalised_once", normalised(lambda d, r, x, g, p: (g * x, (d * x).sum((0, 1)))), "forward", ""),
+    (
+        "normalised_once",
+        normalised(lambda d, r, x, g, p: (r * d * g, (d * x).sum((0, 1)))),
+        "held constant",
+        "",
+    ),
+    ("latent_gradients", latents(lambda ds, k: ds @ k), "not summed over the batch", ""),
+    ("latent_gradients", latents(lambda ds, k: (ds @ k).mean(0)), "mean over the batch", ""),
+    ("latent_gradients", latents(lambda ds, k: ds.sum(0) @ k.sum(0)), "each by itself", ""),
+    ("latent_gradients", latents(hide=False), "Padding is not hidden", ""),
+    ("latent_gradients", latents(rule=lambda a, da: a * da), "average is not subtracted", ""),
+    (
+        "latent_gradients",
+        latents(rule=lambda a, da: a * (da - da.mean(-1, keepdims=True))),
+        "ordinary mean",
+        "",
+    ),
+    ("gate_gradients", gated_along(lambda gate: gate), "along the components", ""),
+    ("gate_gradients", gated_along(lambda gate: gate[:, None]), "along the targets", ""),
+    (
+        "frozen_layers",
+        frozen(lambda keys, values, on: (keys * on[:, None, None, None] + values).sum(0)),
+        "nothing through its keys",
+        "",
+    ),
+    (
+        "frozen_layers",
+        frozen(lambda keys, values, on: (keys + values * on[:, None, None, None]).sum(0)),
+        "nothing through its values",
+        "",
+    ),
+    ("frozen_layers", not_transposed, "not transposed", ""),
+    ("frozen_layers", frozen(of_weights=lambda W, on: (W * on[:, None, None]).sum(0)), "summed over", ""),
+    ("latent_gradients", padding_set_to_0("dk", "dv"), "share of the denominator", ""),
+    ("latent_gradients", padding_set_to_0("k"), "share of the denominator", ""),
+    ("latent_gradients", padding_set_to_0("v"), "share of the denominator", ""),
+    ("latent_gradients", padding_set_to_0("k", "dk", "dv"), "share of the denominator", ""),
+    ("latent_gradients", padding_set_to_0("k", "v", "dk", "dv"), "share of the denominator", ""),
+    (
+        "latent_gradients",
+        latents(more=lambda found: [found[0], found[1].sum(0), found[2]]),
+        "over the batch",
+        "dk",
+    ),
+]
+
+
+@pytest.mark.parametrize("name, answer, kind, where", UNLISTED, ids=range(len(UNLISTED)))
+def test_a_mistake_on_no_list_is_found(name, answer, kind, where):
+    check_answers(name, [answer], wrong=(kind, where))
+
+
+# The task ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_is_the_source_forth_or_back():
+    batch = writer.lines(np.random.default_rng(0), B=50)
+    assert writer.allowed(batch["source"], batch["target_out"]).all()
+    np.testing.assert_array_equal(batch["target_in"][:, 1:], batch["target_out"][:, :-1])
+    spoilt = batch["target_out"].copy()
+    spoilt[:, 3] = (spoilt[:, 3] + 1) % writer.V
+    assert not writer.allowed(batch["source"], spoilt).any()
+
+
+@pytest.mark.parametrize("V, S, T", [(3, 5, 4), (2, 6, 4), (4, 4, 3), (2, 5, 6)])
+def test_the_bounds_are_the_entropies(V, S, T):
+    for view, level in writer.bounds(V, S, T).items():
+        np.testing.assert_allclose(writer.counted(writer.VIEWS[view], V, S, T), level)
+
+
+@pytest.mark.parametrize("slip", [None, "no order", "own states"])
+def test_the_writers_gradients_are_those_of_its_forward(slip):
+    params, batch = writer.initial(1, N=2), writer.lines(np.random.default_rng(2), B=3)
+    rng = np.random.default_rng(3)
+    z, cache = writer.forward(params, batch, slip=slip)
+    dz = rng.standard_normal(z.shape)
+    grads, parts = writer.backward(dz, cache)
+    assert len(parts) == 2 and (slip != "own states" or not np.any(parts))
+    for name in ("E", "P", "P_source", "W_out"):
+        way = rng.standard_normal(params[name].shape)
+        sides = [
+            writer.forward(params | {name: params[name] + h * way}, batch, slip=slip)[0]
+            for h in (1e-6, -1e-6)
+        ]
+        np.testing.assert_allclose(
+            np.sum(grads[name] * way), np.sum(dz * (sides[0] - sides[1])) / 2e-6, rtol=1e-5, atol=1e-7
+        )
+
+
+def test_a_lines_losses_arrive_one_by_one():
+    params, batch = writer.initial(0, N=2), writer.lines(np.random.default_rng(4), B=2)
+    z, cache = writer.forward(params, batch)
+    p = np.exp(z) / np.exp(z).sum(-1, keepdims=True)
+    whole = sum(writer.backward(p - np.eye(p.shape[-1])[batch["target_out"]], cache)[1])
+    np.testing.assert_allclose(writer.arrivals(params, batch).sum(axis=1), whole, atol=1e-12)
+
+
+# Stacks and padding -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["post", "pre", "output"])
+def test_what_the_blocks_return_adds_up_to_the_memorys_gradient(norm):
+    f, memory, dy, way = stacks.stack(norm, N=3, seed=0)
+    parts = stacks.returned(f(memory)[1], dy)
+    slope = stacks.measured(f, memory, dy, way)
+    np.testing.assert_allclose(np.sum(parts * way), slope, rtol=1e-7)
+    assert abs(np.sum(parts[-1] * way) / slope - 1) > 1e-3  # the last block alone is not enough
+
+
+def test_padding_that_is_masked_neither_speaks_nor_learns():
+    is_pad = np.array([[True, False, False, True], [False, False, True, False]])
+    assert stacks.leaks(~is_pad[:, None, None], is_pad) == (0, 0)
+    assert min(stacks.leaks(None, is_pad)) > 0.1
+
+
+def test_only_self_attention_mixes_targets():
+    reached = stacks.hears(T=5, S=3, row=2)
+    assert reached["self-attention"] == ([0, 1, 2], [])
+    assert reached["cross-attention"] == ([2], [0, 1, 2])
+    assert reached["feed-forward"] == ([2], [])
+
+
+def test_pytorchs_layer_is_ours():
+    rng = np.random.default_rng(5)
+    x, memory, dy = (rng.standard_normal(shape) for shape in ((2, 3, 6), (2, 5, 4), (2, 3, 6)))
+    shapes = dict(W_Q=(6, 6), W_K=(4, 6), W_V=(4, 6), W_O=(6, 6))
+    params = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+    real = np.array([[True, False, True, True, False], [True] * 5])
+    y, cache = multi_head(x, memory, params, 3, mask=real[:, None, None])
+    dx, dmemory, dparams = multi_head_backward(dy, cache)
+    wanted = torch_layer.both(x, memory, dy, params, real, 3)
+    for name, mine in (dict(y=y, dx=dx, dmemory=dmemory) | dparams).items():
+        np.testing.assert_allclose(mine, wanted[name], rtol=1e-10, atol=1e-12)
+
+
+def test_the_figures_draw_what_they_are_given():
+    texts = {text.get_text() for text in figures.integers().axes[0].texts}
+    assert {"dk = 10", "dk = −3", "dk = −7", "dv = −2", "+8", "⅔"} <= texts
+    lines = figures.layers({"post-norm": np.ones((2, 3))}).axes[0].lines
+    assert [len(line.get_ydata()) for line in lines] == [3, 3, 3]
