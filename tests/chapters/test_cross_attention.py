@@ -42,10 +42,10 @@ def latent_loss(dy, latents, k, v, real):
 @pytest.mark.parametrize(
     "name, loss, by",
     [
-        ("gate_gradients", gate_loss, (1, 2)),
+        ("gated_gradients", gate_loss, (1, 2)),
         ("frozen_layers", frozen_loss, (0, 3, 4)),
         ("normalised_once", norm_loss, (1, 2)),
-        ("latent_gradients", latent_loss, (1, 2, 3)),
+        ("latent_queries", latent_loss, (1, 2, 3)),
     ],
 )
 def test_the_answers_are_the_gradients(name, loss, by):
@@ -170,7 +170,7 @@ def latents_one_by_one(dy, latents, k, v, real):
 
 
 RIGHT = {
-    "gate_gradients": [gates_by_loops, gates_by_einsum],
+    "gated_gradients": [gates_by_loops, gates_by_einsum],
     "frozen_layers": [frozen(), frozen_by_loops],
     "coverage_ds": [coverage(lambda a, wish: a.sum(1, keepdims=True) - wish + 0 * a), coverage_by_jacobians],
     "normalised_once": [
@@ -182,7 +182,7 @@ RIGHT = {
             )
         ),
     ],
-    "latent_gradients": [latents_by_einsum, latents(), latents_one_by_one],
+    "latent_queries": [latents_by_einsum, latents(), latents_one_by_one],
 }
 
 
@@ -212,7 +212,7 @@ def padding_set_to_0(*names):
 def gated_along(axis):
     def answer(dy, c, alpha):
         dc = axis(np.tanh(alpha)) * (dy[:, None] + 0 * c)
-        return dc, exercises.gate_gradients(dy, c, alpha)[1]
+        return dc, exercises.gated_gradients(dy, c, alpha)[1]
 
     return answer
 
@@ -223,17 +223,17 @@ def not_transposed(memory, dk, dv, W_K, W_V, learns):
 
 
 UNLISTED = [
-    ("gate_gradients", gates(of_alpha=lambda alpha: 1 / np.cosh(alpha)), "power or a root", ""),
-    ("gate_gradients", gates(np.array, np.ones_like), "α stands where tanh.*inner derivative", ""),
-    ("gate_gradients", gates(of_alpha=lambda alpha: np.tanh(alpha) ** 2 - 1), "sign", ""),
+    ("gated_gradients", gates(of_alpha=lambda alpha: 1 / np.cosh(alpha)), "power or a root", ""),
+    ("gated_gradients", gates(np.array, np.ones_like), "α stands where tanh.*inner derivative", ""),
+    ("gated_gradients", gates(of_alpha=lambda alpha: np.tanh(alpha) ** 2 - 1), "sign", ""),
     (
-        "gate_gradients",
+        "gated_gradients",
         gates(of_alpha=lambda alpha: np.tanh(alpha) * (1 - np.tanh(alpha) ** 2)),
         "too many",
         "gate",
     ),
-    ("gate_gradients", gates(lambda alpha: 1 + np.tanh(alpha)), "residual path", ""),
-    ("gate_gradients", gates(np.ones_like), "not gated", ""),
+    ("gated_gradients", gates(lambda alpha: 1 + np.tanh(alpha)), "residual path", ""),
+    ("gated_gradients", gates(np.ones_like), "not gated", ""),
     (
         "frozen_layers",
         frozen(lambda keys, values, on: keys[on].sum(0) + values[on].sum(0)),
@@ -324,19 +324,19 @@ UNLISTED = [
         "held constant",
         "",
     ),
-    ("latent_gradients", latents(lambda ds, k: ds @ k), "not summed over the batch", ""),
-    ("latent_gradients", latents(lambda ds, k: (ds @ k).mean(0)), "mean over the batch", ""),
-    ("latent_gradients", latents(lambda ds, k: ds.sum(0) @ k.sum(0)), "each by itself", ""),
-    ("latent_gradients", latents(hide=False), "Padding is not hidden", ""),
-    ("latent_gradients", latents(rule=lambda a, da: a * da), "average is not subtracted", ""),
+    ("latent_queries", latents(lambda ds, k: ds @ k), "not summed over the batch", ""),
+    ("latent_queries", latents(lambda ds, k: (ds @ k).mean(0)), "mean over the batch", ""),
+    ("latent_queries", latents(lambda ds, k: ds.sum(0) @ k.sum(0)), "each by itself", ""),
+    ("latent_queries", latents(hide=False), "Padding is not hidden", ""),
+    ("latent_queries", latents(rule=lambda a, da: a * da), "average is not subtracted", ""),
     (
-        "latent_gradients",
+        "latent_queries",
         latents(rule=lambda a, da: a * (da - da.mean(-1, keepdims=True))),
         "ordinary mean",
         "",
     ),
-    ("gate_gradients", gated_along(lambda gate: gate), "along the components", ""),
-    ("gate_gradients", gated_along(lambda gate: gate[:, None]), "along the targets", ""),
+    ("gated_gradients", gated_along(lambda gate: gate), "along the components", ""),
+    ("gated_gradients", gated_along(lambda gate: gate[:, None]), "along the targets", ""),
     (
         "frozen_layers",
         frozen(lambda keys, values, on: (keys * on[:, None, None, None] + values).sum(0)),
@@ -351,13 +351,13 @@ UNLISTED = [
     ),
     ("frozen_layers", not_transposed, "not transposed", ""),
     ("frozen_layers", frozen(of_weights=lambda W, on: (W * on[:, None, None]).sum(0)), "summed over", ""),
-    ("latent_gradients", padding_set_to_0("dk", "dv"), "share of the denominator", ""),
-    ("latent_gradients", padding_set_to_0("k"), "share of the denominator", ""),
-    ("latent_gradients", padding_set_to_0("v"), "share of the denominator", ""),
-    ("latent_gradients", padding_set_to_0("k", "dk", "dv"), "share of the denominator", ""),
-    ("latent_gradients", padding_set_to_0("k", "v", "dk", "dv"), "share of the denominator", ""),
+    ("latent_queries", padding_set_to_0("dk", "dv"), "share of the denominator", ""),
+    ("latent_queries", padding_set_to_0("k"), "share of the denominator", ""),
+    ("latent_queries", padding_set_to_0("v"), "share of the denominator", ""),
+    ("latent_queries", padding_set_to_0("k", "dk", "dv"), "share of the denominator", ""),
+    ("latent_queries", padding_set_to_0("k", "v", "dk", "dv"), "share of the denominator", ""),
     (
-        "latent_gradients",
+        "latent_queries",
         latents(more=lambda found: [found[0], found[1].sum(0), found[2]]),
         "over the batch",
         "dk",

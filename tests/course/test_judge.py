@@ -496,6 +496,11 @@ def test_there_is_a_notebook_for_each_chapter_with_exercises():
     assert {path.stem.partition("_")[2] for path in SOLUTIONS} == set(CHAPTERS)
 
 
+def test_no_name_stands_for_two_exercises():
+    names = [name for exercises in judge.chapters().values() for name in exercises]
+    assert sorted(set(names)) == sorted(names)
+
+
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
 def test_the_solutions_are_right(path):
     assert statuses(path) == dict.fromkeys(of_chapter(path), "right")

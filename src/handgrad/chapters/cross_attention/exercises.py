@@ -28,7 +28,7 @@ def real_tokens(rng, shape):
 # 1 ----------------------------------------------------------------------------------------------------------
 
 
-def gate_gradients(dy, c, alpha):
+def gated_gradients(dy, c, alpha):
     gate = np.tanh(alpha)
     dc = gate[:, None, None] * dy[:, None]
     dgate = (dy[:, None] * c).sum(axis=(0, 2, 3))
@@ -38,7 +38,7 @@ def gate_gradients(dy, c, alpha):
 
 ALPHA = Draw("H", lambda rng, shape: rng.normal(0.3, 0.7, shape))
 GATE_GRADIENTS = Exercise(
-    gate_gradients,
+    gated_gradients,
     outputs="dc dalpha",
     inputs={"dy": normal("B T D"), "c": repeating("B H T D", axis=2), "alpha": ALPHA},
     special={"gates that are still closed": {"alpha": ALPHA.then(lambda alpha: 0 * alpha)}},
@@ -374,7 +374,7 @@ NORMALISED_ONCE = Exercise(
 # 5 ----------------------------------------------------------------------------------------------------------
 
 
-def latent_gradients(dy, latents, k, v, real):
+def latent_queries(dy, latents, k, v, real):
     scale = 1 / np.sqrt(k.shape[-1])
     scores = scale * (latents @ k.mT)
     s = np.where(real[:, None], scores, -np.inf)
@@ -395,7 +395,7 @@ def shipped_latents(dy, latents, k, v, real):
 
 
 LATENT_GRADIENTS = Exercise(
-    latent_gradients,
+    latent_queries,
     outputs="dlatents dk dv",
     inputs={
         "dy": normal("B T E"),
