@@ -288,14 +288,9 @@ HIGHWAY = Exercise(
           ds = g * (1 - g) * dg → ds = (x @ W) * (1 - x @ W) * dg
     - This is the derivative of tanh. That of the sigmoid is g (1 - g).
           ds = g * (1 - g) * dg → ds = (1 - g**2) * dg
-    - W is not transposed in dx: with rows, the gradient of x W by x is ds Wᵀ.
-          W.T → W
-    - This is the transpose of dW: W has a row for each feature that comes in.
-          "btd,bte->de", x, ds → "btd,bte->de", ds, x
-    - dW is a mean over the sequences. They all use W, so their shares are added.
-          x, ds) → x, ds) / len(x)
-    - dW is a mean over all tokens. They all use W, so their shares are added; a 1/m of the loss is in dy.
-          x, ds) → x, ds) / dy[..., 0].size
+    """
+    + OF_THE_WEIGHT.replace("dh", "ds")
+    + """
     - This is the output of the forward, not its gradient.
           dx = (1 - g) * dy + ds @ W.T → dx = (1 - g) * x + g * f
     - The gate is a sigmoid, whose derivative is g (1 - g). Here it is treated as a ReLU.
