@@ -15,7 +15,7 @@ STAIR = (
     {"blocks"},
     {"config"},
     {"model"},
-    {"optim", "data", "manual", "accounting", "twin"},
+    {"optim", "data", "manual", "names", "accounting", "twin", "interop"},
     {"train", "decode"},
     {"fast"},
     {"course"},
