@@ -16,7 +16,7 @@ CHOICES = {
     "norm": PLACEMENTS,
     "normalization": ("layer_norm", "rms_norm"),
     "activation": (*ACTIVATIONS, "swiglu"),
-    "positions": ("sinusoidal", "learned", "rotary"),
+    "positions": ("sinusoidal", "learned", "rotary", "none"),
 }
 
 
@@ -42,7 +42,7 @@ class Config:
     activation: str = "relu"  # "relu", "gelu", "gelu_tanh", "silu", or "swiglu": the gated layer
     attention_biases: bool = True  # b_Q, b_K, b_V, b_O
     feed_forward_biases: bool = True  # b_1, b_2; the gated layer has none
-    positions: str = "sinusoidal"  # "learned", or "rotary": turned into queries and keys
+    positions: str = "sinusoidal"  # "learned", "rotary": turned into queries and keys, or "none"
     T_max: int | None = None  # rows of the learned position table
     rotary_base: float = 10000.0  # base of the rotary frequencies
     segments: int = 0  # number of segment kinds that have an embedding; 0: none

@@ -13,8 +13,8 @@ number of handgrad stands; `read`, `read_gradients` and `write` follow this one 
                   columns of W_Q and W_K change places, the same in both, and so no score changes
 
 A module is called with attention_mask = (tokens ≠ pad). Its labels are −100 where the targets here hold
-`config.ignore_index`. What handgrad cannot say raises ValueError: the module's setting, what was expected, and
-what came.
+`config.ignore_index`. What handgrad cannot say raises ValueError, which names the module's setting, what was
+expected, and what came.
 """
 
 import numpy as np
