@@ -25,7 +25,8 @@ from .config import Config, check_params, named
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 ACTIVATIONS |= {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
-"""The names that transformers has for ours."""
+GATES = {"silu": "swiglu", "swish": "swiglu", "gelu": "geglu"}
+"""The names that transformers has for ours, and for what stands in our gates."""
 UNREAD = ("bert.pooler.", "cls.seq_relationship.", "cls.predictions.bias")
 """What the logits of BERT do not need: the head of next sentences, and a second name of the last bias."""
 
@@ -242,10 +243,10 @@ def _settings(c, only, probabilities, **names):
     return told | {field: getattr(c, name) for field, name in names.items()}
 
 
-def _activation(c, setting):
+def _activation(c, setting, known=ACTIVATIONS):
     name = getattr(c, setting)
-    _expect(name in ACTIVATIONS, f"config.{setting}", f"one of {tuple(ACTIVATIONS)}", name)
-    return ACTIVATIONS[name]
+    _expect(name in known, f"config.{setting}", f"one of {tuple(known)}", name)
+    return known[name]
 
 
 def _gpt2(module, at):
@@ -275,11 +276,12 @@ def _llama(module, at):
     """Touvron et al. (2023)."""
     c = module.config
     K, base = c.hidden_size // c.num_attention_heads, c.rope_parameters.get("rope_theta")
-    only = dict(hidden_act="silu", mlp_bias=False, head_dim=K, sliding_window=None)
+    only = dict(mlp_bias=False, head_dim=K, sliding_window=None)
     only |= dict(rope_parameters={"rope_type": "default", "rope_theta": base})
     sizes = dict(F="intermediate_size", H_kv="num_key_value_heads", eps="rms_norm_eps")
     told = _settings(c, only, {"attention": "attention_dropout"}, **sizes)
-    told |= dict(norm="pre", normalization="rms_norm", final_norm=True, activation="swiglu")
+    told |= dict(norm="pre", normalization="rms_norm", final_norm=True)
+    told |= dict(activation=_activation(c, "hidden_act", GATES))
     told |= dict(attention_biases=getattr(c, "attention_bias", False), feed_forward_biases=False)
     tree, seen = _model(module, LLAMA, LLAMA_BLOCK, at)
     config = Config(**told, **seen, positions="rotary", rotary_base=base)

@@ -1,20 +1,14 @@
 """Other people's modules: the same logits, loss and gradients, from parameters that were carried over."""
 
-import inspect
 import os
-import types
 
 import numpy as np
-import optree
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
-from handgrad import blocks, fast, interop, model
+from handgrad import fast, interop, model
 from handgrad import twin as twins
-from handgrad.config import Config, bert_base, gpt2_small, llama_like
-from handgrad.ops import causal_mask, padding_mask
 
 torch.set_num_threads(1)  # the models here are tiny
 
