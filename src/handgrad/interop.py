@@ -230,7 +230,8 @@ def _model(module, names, of_block, at):
     tied = module.get_output_embeddings().weight is module.get_input_embeddings().weight
     if tied:
         del tree["head"]["W_out"]
-    return {name: part for name, part in tree.items() if part}, {"kind": kind, "N": len(layers), "tied": tied}
+    seen = {"kind": kind, "N": len(layers), "tied": tied, "head_bias": "b_out" in tree["head"]}
+    return {name: part for name, part in tree.items() if part}, seen
 
 
 def _settings(c, only, probabilities, **names):
@@ -269,22 +270,23 @@ def _bert(module, at):
     told = _settings(c, only, dropout, **sizes, eps="layer_norm_eps")
     told |= dict(activation=_activation(c, "hidden_act"), positions="learned", embedding_norm=True)
     tree, seen = _model(module, BERT, BERT_BLOCK, at)
-    return Config(**told, **seen, head_bias=True, head_transform=True), tree
+    return Config(**told, **seen, head_transform=True), tree
 
 
 def _llama(module, at):
     """Touvron et al. (2023)."""
     c = module.config
-    K, base = c.hidden_size // c.num_attention_heads, c.rope_parameters.get("rope_theta")
+    K, rope = c.hidden_size // c.num_attention_heads, getattr(c, "rope_parameters", None) or {}
+    plain = {"rope_type": "default", "rope_theta": rope.get("rope_theta")}
+    _expect(rope == plain, "config.rope_parameters", 'rope_theta, and rope_type "default"', rope)
     only = dict(mlp_bias=False, head_dim=K, sliding_window=None)
-    only |= dict(rope_parameters={"rope_type": "default", "rope_theta": base})
     sizes = dict(F="intermediate_size", H_kv="num_key_value_heads", eps="rms_norm_eps")
     told = _settings(c, only, {"attention": "attention_dropout"}, **sizes)
     told |= dict(norm="pre", normalization="rms_norm", final_norm=True)
     told |= dict(activation=_activation(c, "hidden_act", GATES))
     told |= dict(attention_biases=getattr(c, "attention_bias", False), feed_forward_biases=False)
     tree, seen = _model(module, LLAMA, LLAMA_BLOCK, at)
-    config = Config(**told, **seen, positions="rotary", rotary_base=base)
+    config = Config(**told, **seen, positions="rotary", rotary_base=rope["rope_theta"])
     for block in tree["decoder"]:
         block["self_attention"] = _paired(block["self_attention"], K)
     return config, tree
@@ -321,12 +323,20 @@ def _torch_attention(own, at):
 
 
 def _torch_activation(function):
+    import torch
     from torch import nn
     from torch.nn import functional as F
 
     if isinstance(function, nn.GELU):
         return "gelu_tanh" if function.approximate == "tanh" else "gelu"
-    known = {F.relu: "relu", nn.ReLU: "relu", F.gelu: "gelu", F.silu: "silu", nn.SiLU: "silu"}
+    known = {
+        F.relu: "relu",
+        torch.relu: "relu",
+        nn.ReLU: "relu",
+        F.gelu: "gelu",
+        F.silu: "silu",
+        nn.SiLU: "silu",
+    }
     name = known.get(function, known.get(type(function)))
     _expect(name, "activation", "relu, gelu or silu of torch.nn", function)
     return name
