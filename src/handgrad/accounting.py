@@ -197,7 +197,7 @@ def _published():
 PUBLISHED = _published()
 """GPT-2's table prints sizes that its authors later corrected to 124, 355, 774 and 1558 million. The base
 Transformer's 65 million is 63 with 37 000 tokens; the paper says "about 37000". BERT's are rounded. Two rows
-of GPT-3's table do not fit together: XL has D = 2048 and 24 heads of 128, 13B has D = 5140 and 40 heads of 128.
+of GPT-3's table do not fit together: XL has D = 2048 and 24 heads of 128, 13B D = 5140 and 40 heads of 128.
 We count 16 heads, which gives the 1.3 billion printed where 24 would give 1.5, and D = 5120."""
 
 
