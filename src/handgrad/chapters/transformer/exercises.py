@@ -20,8 +20,8 @@ DECODER_CROSSOVER = Derivation(
     decoder_crossover,
     domains={"D": "count", "D_kv": "count", "F": "count"},
     stories="""
-    - One attention is counted. A decoder block has two, self-attention and cross-attention, and the
-      feed-forward layer only once.
+    - One attention is counted, or the feed-forward layer twice. A decoder block has two attentions and one
+      feed-forward layer.
           projections = 2 * ( → projections = (
           square = 2 * 2 * D → square = 2 * D
     - The projections of both attentions are counted, but half of the square is missing: each of the two has
@@ -147,6 +147,12 @@ LOOPED_PARAMETERS = Derivation(
           2 * D * F + F + D → 2 * D * F
     - The bias in the middle of the feed-forward layer is missing: F entries.
           2 * D * F + F + D → 2 * D * F + D
+    - The bias at the end of the feed-forward layer is given F entries. It has one for each column: D.
+          2 * D * F + F + D → 2 * D * F + 2 * F
+    - F is taken as 4D. It is a size of its own.
+          2 * D * F + F + D → 8 * D**2 + F + D
+    - F is taken as 4D, in the biases too. It is a size of its own.
+          2 * D * F + F + D → 8 * D**2 + 5 * D
     - One matrix of the feed-forward layer is missing.
           2 * D * F + F + D → D * F + F + D
     - The norms are missing.
@@ -248,6 +254,12 @@ LEARNED_SCALE_TABLE = Exercise(
           scale * looked_up → scale * by_target + by_source
     - Only the gradient of the source is scaled in dE. The target is looked up with the same scale.
           scale * looked_up → by_target + scale * by_source
+    - What comes by the source is multiplied by what comes by the target. Gradients over several uses add.
+          scale * looked_up → scale * by_target * by_source
+    - The last place of the target is left out of the look-ups: every place has read a word.
+          in_target, dy_0 → in_target[:, :-1], dy_0[:, :-1]
+    - The last place of the source is left out of the look-ups: every place has been read.
+          in_source, dx_0 → in_source[:, :-1], dx_0[:, :-1]
     - The look-ups are divided by the scale in dE. The forward multiplies, and so does the backward.
           scale * looked_up → looked_up / scale
     - The head is in dscale. It takes the table as it is, without the scale.
