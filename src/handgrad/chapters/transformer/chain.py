@@ -33,7 +33,7 @@ def rows(tokens):
 
 
 def shifted(row):
-    """What is read and what is asked, (B, T) each, of rows (B, T + 1): the same row, one place apart."""
+    """rows (B, T + 1) -> what is read, what is asked (B, T)."""
     return row[:, :-1], row[:, 1:]
 
 
@@ -134,6 +134,12 @@ def enumerated():
         "odd places alone": of(odd) / len(odd),
         "nothing": of([1]),
     }
+
+
+def updates_until(kind, losses, near=0.2):
+    """The updates until the mean of ten losses is within `near` of the level of a family."""
+    of_ten = np.convolve(losses, np.full(10, 0.1), mode="valid")
+    return 10 + int(np.argmax(of_ten < levels()[kind] + near))
 
 
 # Shifted rightly and wrongly --------------------------------------------------------------------------------

@@ -88,7 +88,8 @@ def feels(axes, sizes, t, pads=()):
         places = np.arange(len(arriving))
         ax.bar(places, arriving, 0.65, color=COLOUR["vermilion"])
         none = places[arriving == 0]
-        ax.plot(none, 0 * none, "x", color=COLOUR["black"], ms=7, mew=1.6, clip_on=False, zorder=3)
+        if none.size:
+            ax.plot(none, 0 * none, "x", color=COLOUR["black"], ms=7, mew=1.6, clip_on=False, zorder=3)
         ax.set(title=title, xlabel="input", ylabel="gradient", ylim=(0, None))
         names = [f"{s}\npad" if "source" in title and s in pads else str(s) for s in places]
         ax.set_xticks(places, names)

@@ -32,8 +32,12 @@ def of_integers():
 
 
 def batch(config, rng, B=2, S=7, T=5):
-    """Random tokens, padding among them: at the start, in the middle, at the end."""
-    source, row, asked = (rng.integers(config.V, size=(B, n)) for n in (S, T, T))
+    """Random tokens; if the model has padding, some at the start, in the middle and at the end."""
+    source, row, asked = (rng.integers(1, config.V, size=(B, n)) for n in (S, T, T))
+    if config.pad is not None:
+        for tokens in (source, row):
+            tokens[0, 0] = tokens[1, tokens.shape[1] // 2] = tokens[1, -1] = config.pad
+        asked[0, 1] = asked[1, -1] = config.pad
     if config.kind == "encoder-decoder":
         return {"source": source, "target_in": row, "target_out": asked}
     return {"tokens": row, "target_out": asked}
@@ -48,7 +52,7 @@ def beside_the_twin(config, rng):
     return twin.compare(grads, of_torch)
 
 
-def slopes(config, rng, h=1e-5):
+def slopes(config, rng, h=1e-6):
     """The derivative of the loss along a random direction of all parameters: by gradient, by difference."""
     params, some = init(config, rng), batch(config, rng)
     way = optree.tree_map(lambda w: rng.standard_normal(w.shape), params)
