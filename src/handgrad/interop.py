@@ -13,8 +13,8 @@ number of handgrad stands; `read`, `read_gradients` and `write` follow this one 
                   columns of W_Q and W_K change places, the same in both, and so no score changes
 
 A module is called with attention_mask = (tokens ≠ pad). Its labels are −100 where the targets here hold
-`config.ignore_index`. What handgrad cannot say raises ValueError: the module's setting, what was expected, and
-what came.
+`config.ignore_index`. What handgrad cannot say raises ValueError, which names the module's setting, what was
+expected, and what came.
 """
 
 import numpy as np
@@ -25,7 +25,8 @@ from .config import Config, check_params, named
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 ACTIVATIONS |= {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
-"""The names that transformers has for ours."""
+GATES = {"silu": "swiglu", "swish": "swiglu", "gelu": "geglu"}
+"""The names that transformers has for ours, and for what stands in our gates."""
 UNREAD = ("bert.pooler.", "cls.seq_relationship.", "cls.predictions.bias")
 """What the logits of BERT do not need: the head of next sentences, and a second name of the last bias."""
 
@@ -90,9 +91,7 @@ def describe(module):
 
     config, tree = READERS[name](module, at)
     for path, p in module.named_parameters():
-        read = id(p) in taken or path.startswith(
-            ("bert.pooler.", "cls.seq_relationship.", "cls.predictions.bias")
-        )
+        read = id(p) in taken or path.startswith(UNREAD)
         _expect(read, path, "no parameter of this name", f"one of shape {tuple(p.shape)}")
     return config, tree
 
@@ -155,6 +154,14 @@ def _paired(attention, K):
         return place.reshape(*place.shape[:-1], -1, 2, K // 2).swapaxes(-1, -2).reshape(place.shape)
 
     return {name: paired(place) if name[-1] in "QK" else place for name, place in attention.items()}
+
+
+def _eps(module):
+    """The ε of all norms in a module. Raises ValueError unless it is one number."""
+    norms = (part for part in module.modules() if type(part).__name__.endswith("Norm"))
+    found = {getattr(norm, "eps", getattr(norm, "variance_epsilon", None)) for norm in norms}
+    _expect(len(found) == 1, "ε of the norms", "one number", found)
+    return found.pop()
 
 
 def _expect(fits, setting, expected, got):
@@ -229,7 +236,8 @@ def _model(module, names, of_block, at):
     tied = module.get_output_embeddings().weight is module.get_input_embeddings().weight
     if tied:
         del tree["head"]["W_out"]
-    return {name: part for name, part in tree.items() if part}, {"kind": kind, "N": len(layers), "tied": tied}
+    seen = {"kind": kind, "N": len(layers), "tied": tied, "head_bias": "b_out" in tree["head"]}
+    return {name: part for name, part in tree.items() if part}, seen | {"eps": _eps(module)}
 
 
 def _settings(c, only, probabilities, **names):
@@ -242,10 +250,10 @@ def _settings(c, only, probabilities, **names):
     return told | {field: getattr(c, name) for field, name in names.items()}
 
 
-def _activation(c, setting):
+def _activation(c, setting, known=ACTIVATIONS):
     name = getattr(c, setting)
-    _expect(name in ACTIVATIONS, f"config.{setting}", f"one of {tuple(ACTIVATIONS)}", name)
-    return ACTIVATIONS[name]
+    _expect(name in known, f"config.{setting}", f"one of {tuple(known)}", name)
+    return known[name]
 
 
 def _gpt2(module, at):
@@ -253,7 +261,7 @@ def _gpt2(module, at):
     c = module.config
     only = dict(scale_attn_weights=True, scale_attn_by_inverse_layer_idx=False, add_cross_attention=False)
     dropout = {"embedding": "embd_pdrop", "attention": "attn_pdrop", "sublayer": "resid_pdrop"}
-    told = _settings(c, only, dropout, T_max="n_positions", eps="layer_norm_epsilon")
+    told = _settings(c, only, dropout, T_max="n_positions")
     told |= dict(F=c.n_inner or 4 * c.n_embd, activation=_activation(c, "activation_function"), norm="pre")
     tree, seen = _model(module, GPT2, GPT2_BLOCK, at)
     return Config(**told, **seen, final_norm=True, positions="learned", scaled_residuals=True), tree
@@ -265,24 +273,26 @@ def _bert(module, at):
     only = dict(is_decoder=False, add_cross_attention=False, position_embedding_type="absolute")
     dropout = {"embedding": hidden, "attention": "attention_probs_dropout_prob", "sublayer": hidden}
     sizes = dict(F="intermediate_size", T_max="max_position_embeddings", segments="type_vocab_size")
-    told = _settings(c, only, dropout, **sizes, eps="layer_norm_eps")
+    told = _settings(c, only, dropout, **sizes)
     told |= dict(activation=_activation(c, "hidden_act"), positions="learned", embedding_norm=True)
     tree, seen = _model(module, BERT, BERT_BLOCK, at)
-    return Config(**told, **seen, head_bias=True, head_transform=True), tree
+    return Config(**told, **seen, head_transform=True), tree
 
 
 def _llama(module, at):
     """Touvron et al. (2023)."""
     c = module.config
-    K, base = c.hidden_size // c.num_attention_heads, c.rope_parameters.get("rope_theta")
-    only = dict(hidden_act="silu", mlp_bias=False, head_dim=K, sliding_window=None)
-    only |= dict(rope_parameters={"rope_type": "default", "rope_theta": base})
-    sizes = dict(F="intermediate_size", H_kv="num_key_value_heads", eps="rms_norm_eps")
+    K, rope = c.hidden_size // c.num_attention_heads, getattr(c, "rope_parameters", None) or {}
+    plain = {"rope_type": "default", "rope_theta": rope.get("rope_theta")}
+    _expect(rope == plain, "config.rope_parameters", 'rope_theta, and rope_type "default"', rope)
+    only = dict(mlp_bias=False, head_dim=K, sliding_window=None)
+    sizes = dict(F="intermediate_size", H_kv="num_key_value_heads")
     told = _settings(c, only, {"attention": "attention_dropout"}, **sizes)
-    told |= dict(norm="pre", normalization="rms_norm", final_norm=True, activation="swiglu")
+    told |= dict(norm="pre", normalization="rms_norm", final_norm=True)
+    told |= dict(activation=_activation(c, "hidden_act", GATES))
     told |= dict(attention_biases=getattr(c, "attention_bias", False), feed_forward_biases=False)
     tree, seen = _model(module, LLAMA, LLAMA_BLOCK, at)
-    config = Config(**told, **seen, positions="rotary", rotary_base=base)
+    config = Config(**told, **seen, positions="rotary", rotary_base=rope["rope_theta"])
     for block in tree["decoder"]:
         block["self_attention"] = _paired(block["self_attention"], K)
     return config, tree
@@ -298,16 +308,14 @@ def _torch_block(layer, at):
         attentions["cross_attention"] = layer.multihead_attn
     tree = {name: _torch_attention(own, at) for name, own in attentions.items()}
     tree["feed_forward"] = _part(layer, {"1": "linear1", "2": "linear2"}, at)
-    dropout, eps = [("hidden", layer.dropout.p)], set()
+    dropout = [("hidden", layer.dropout.p)]
     for number, name in enumerate(list(tree), start=1):
         tree[f"{name}_norm"] = _part(layer, f"norm{number}", at)
-        eps.add(getattr(layer, f"norm{number}").eps)
         dropout.append(("sublayer", getattr(layer, f"dropout{number}").p))
-    _expect(len(eps) == 1, "layer_norm_eps", "one number", eps)
     heads = {own.num_heads for own in attentions.values()}
     _expect(len(heads) == 1, "nhead", "one number", heads)
     p, sites = _dropout(dropout + [("attention", own.dropout) for own in attentions.values()])
-    told = {"H": heads.pop(), "norm": "pre" if layer.norm_first else "post", "eps": eps.pop()}
+    told = {"H": heads.pop(), "norm": "pre" if layer.norm_first else "post", "eps": _eps(layer)}
     return told | {"activation": _torch_activation(layer.activation), "p": p, "sites": sites}, tree
 
 
@@ -319,12 +327,12 @@ def _torch_attention(own, at):
 
 
 def _torch_activation(function):
-    from torch import nn
+    from torch import nn, relu
     from torch.nn import functional as F
 
     if isinstance(function, nn.GELU):
         return "gelu_tanh" if function.approximate == "tanh" else "gelu"
-    known = {F.relu: "relu", nn.ReLU: "relu", F.gelu: "gelu", F.silu: "silu", nn.SiLU: "silu"}
+    known = {F.relu: "relu", relu: "relu", nn.ReLU: "relu", F.gelu: "gelu", F.silu: "silu", nn.SiLU: "silu"}
     name = known.get(function, known.get(type(function)))
     _expect(name, "activation", "relu, gelu or silu of torch.nn", function)
     return name
@@ -340,9 +348,8 @@ def _torch_stack(name, block):
         _expect(all(other == told[0] for other in told), "layers", "the same settings in all", told)
         if module.norm is None:
             return told[0], {name: list(blocks)}
-        norm = _part(module, "norm", at)
-        _expect(module.norm.eps == told[0]["eps"], "norm.eps", told[0]["eps"], module.norm.eps)
-        return told[0], {name: list(blocks), f"{name}_norm": norm}
+        tree = {name: list(blocks), f"{name}_norm": _part(module, "norm", at)}
+        return told[0] | {"eps": _eps(module)}, tree
 
     return stack
 
