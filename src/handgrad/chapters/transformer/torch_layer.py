@@ -6,8 +6,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from handgrad import interop
-from handgrad.config import Config
+from handgrad import interop, model, twin
+from handgrad.chapters.transformer.whole import batch as random_batch
+from handgrad.config import Config, init
 
 
 def own(V=11, D=8, H=2, F=12, N=2, seed=0):
@@ -46,3 +47,12 @@ def loss_and_gradients(stacks, params, batch):
     loss.backward()
     grads = interop.read_gradients(stacks) | optree.tree_map(lambda w: np.asarray(w.grad), tables)
     return float(loss.detach()), grads
+
+
+def beside_the_twin(config, rng):
+    """The worst relative error of any gradient beside the twin's; AssertionError if the losses differ."""
+    params, some = init(config, rng), random_batch(config, rng)
+    loss, grads = model.loss_and_gradients(params, config, some)
+    wanted, of_torch = twin.loss_and_gradients(twin.load(twin.Twin(config), params), some)
+    assert abs(loss - wanted) < 1e-12, f"loss: expected {wanted}, got {loss}"
+    return twin.compare(grads, of_torch)

@@ -3,7 +3,7 @@
 import numpy as np
 import optree
 
-from handgrad import model, twin
+from handgrad import model
 from handgrad.config import Config, init
 
 SAME = dict(V=11, D=8, H=4, F=12, N=3, pad=0, activation="gelu")
@@ -41,15 +41,6 @@ def batch(config, rng, B=2, S=7, T=5):
     if config.kind == "encoder-decoder":
         return {"source": source, "target_in": row, "target_out": asked}
     return {"tokens": row, "target_out": asked}
-
-
-def beside_the_twin(config, rng):
-    """The worst relative error of any gradient beside the twin's; AssertionError if the losses differ."""
-    params, some = init(config, rng), batch(config, rng)
-    loss, grads = model.loss_and_gradients(params, config, some)
-    wanted, of_torch = twin.loss_and_gradients(twin.load(twin.Twin(config), params), some)
-    assert abs(loss - wanted) < 1e-12, f"loss: expected {wanted}, got {loss}"
-    return twin.compare(grads, of_torch)
 
 
 def slopes(config, rng, h=1e-6):
