@@ -271,7 +271,12 @@ UNLISTED = [
     ),
     ("learned_scale_table", table(right_table, lambda E, a, b, h: (a + b).sum()), "sum of what arrives", ""),
     ("learned_scale_table", table_written_once, "occurs twice", ""),
-    ("learned_scale_table", table_without_the_last, "last place of the target", ""),
+    (
+        "learned_scale_table",
+        table_without_the_last,
+        "last place of the target is left out of the look-ups: every place has read a word. dscale is right",
+        "",
+    ),
     ("mixed_memory", mix(of_weights=lambda a, da: da), "gradient of the weights, da", ""),
     ("mixed_memory", mix(of_weights=lambda a, da: a * (1 - a) * da), "diagonal", ""),
     ("mixed_memory", mix(of_weights=lambda a, da: a * da), "average is not subtracted", ""),

@@ -205,8 +205,8 @@ def written_once(tokens, dx, E):
 
 def learned_scale_table(dz, y, dy_0, dx_0, target, source, E, scale):
     words = np.arange(len(E))
-    in_target = (target[..., None] == words) * 1.0
-    in_source = (source[..., None] == words) * 1.0
+    in_target = target[..., None] == words
+    in_source = source[..., None] == words
     by_head = np.einsum("btv,btd->vd", dz, y)
     by_target = np.einsum("btv,btd->vd", in_target, dy_0)
     by_source = np.einsum("bsv,bsd->vd", in_source, dx_0)
@@ -258,6 +258,8 @@ LEARNED_SCALE_TABLE = Exercise(
           scale * looked_up → scale * by_target * by_source
     - The last place of the target is left out of the look-ups: every place has read a word.
           in_target, dy_0 → in_target[:, :-1], dy_0[:, :-1]
+    - In dE the last place of the target is left out of the look-ups: every place has read a word.
+          scale * looked_up → scale * (looked_up - np.einsum("bv,bd->vd", in_target[:, -1], dy_0[:, -1]))
     - The last place of the source is left out of the look-ups: every place has been read.
           in_source, dx_0 → in_source[:, :-1], dx_0[:, :-1]
     - The look-ups are divided by the scale in dE. The forward multiplies, and so does the backward.
