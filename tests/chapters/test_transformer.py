@@ -8,7 +8,7 @@ import sympy
 import torch
 from judging import check_answers
 
-from handgrad import accounting, model, twin
+from handgrad import accounting, blocks, model, twin
 from handgrad.chapters.transformer import (
     calculator,
     chain,
@@ -324,6 +324,21 @@ def test_the_backward_written_again_is_the_shipped_one():
         z, cache = model.forward(init(config, rng), config, batch)
         dz = rng.standard_normal(z.shape)
         assert twin.compare(wrong.backward(dz, cache), model.backward(dz, cache), 1e-14) == 0
+
+
+@pytest.mark.parametrize("config", whole.MODELS)
+def test_a_backward_that_forgets_gamma_is_caught_by_every_model(config, monkeypatch):
+    rng = np.random.default_rng(3)
+    assert torch_layer.beside_the_twin(config, rng) < 1e-10
+    by_gradient, by_difference = whole.slopes(config, rng)
+    assert by_difference == pytest.approx(by_gradient, rel=1e-5)
+    shipped = blocks.layer_norm_backward
+    one = lambda dy, cache: shipped(dy, cache | {"gamma": np.ones_like(cache["gamma"])})
+    monkeypatch.setattr(blocks, "layer_norm_backward", one)
+    with pytest.raises(AssertionError):
+        torch_layer.beside_the_twin(config, rng)
+    by_gradient, by_difference = whole.slopes(config, rng)
+    assert by_difference != pytest.approx(by_gradient, rel=1e-3)
 
 
 def test_each_slip_is_seen_by_a_model_and_missed_by_another():

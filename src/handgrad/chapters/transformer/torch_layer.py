@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn import functional
 
 from handgrad import interop, model, twin
-from handgrad.chapters.transformer.whole import batch as random_batch
-from handgrad.config import Config, init
+from handgrad.chapters.transformer import whole
+from handgrad.config import Config
 
 
 def own(V=11, D=8, H=2, F=12, N=2, seed=0):
@@ -51,7 +51,7 @@ def loss_and_gradients(stacks, params, batch):
 
 def beside_the_twin(config, rng):
     """The worst relative error of any gradient beside the twin's; AssertionError if the losses differ."""
-    params, some = init(config, rng), random_batch(config, rng)
+    params, some = whole.params(config, rng), whole.batch(config, rng)
     loss, grads = model.loss_and_gradients(params, config, some)
     wanted, of_torch = twin.loss_and_gradients(twin.load(twin.Twin(config), params), some)
     assert abs(loss - wanted) < 1e-12, f"loss: expected {wanted}, got {loss}"

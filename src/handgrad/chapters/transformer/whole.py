@@ -43,13 +43,18 @@ def batch(config, rng, B=2, S=7, T=5):
     return {"tokens": row, "target_out": asked}
 
 
+def params(config, rng):
+    """Parameters with noise in every entry: no scale is 1, and no bias or shift is 0."""
+    return optree.tree_map(lambda w: w + 0.3 * rng.standard_normal(w.shape), init(config, rng))
+
+
 def slopes(config, rng, h=1e-6):
     """The derivative of the loss along a random direction of all parameters: by gradient, by difference."""
-    params, some = init(config, rng), batch(config, rng)
-    way = optree.tree_map(lambda w: rng.standard_normal(w.shape), params)
+    start, some = params(config, rng), batch(config, rng)
+    way = optree.tree_map(lambda w: rng.standard_normal(w.shape), start)
 
     def at(h):
-        moved = optree.tree_map(lambda w, r: w + h * r, params, way)
+        moved = optree.tree_map(lambda w, r: w + h * r, start, way)
         return model.loss_and_gradients(moved, config, some)
 
     _, grads = at(0.0)
