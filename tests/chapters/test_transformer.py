@@ -333,8 +333,11 @@ def test_a_backward_that_forgets_gamma_is_caught_by_every_model(config, monkeypa
     by_gradient, by_difference = whole.slopes(config, rng)
     assert by_difference == pytest.approx(by_gradient, rel=1e-5)
     shipped = blocks.layer_norm_backward
-    one = lambda dy, cache: shipped(dy, cache | {"gamma": np.ones_like(cache["gamma"])})
-    monkeypatch.setattr(blocks, "layer_norm_backward", one)
+
+    def forgetting(dy, cache):
+        return shipped(dy, cache | {"gamma": np.ones_like(cache["gamma"])})
+
+    monkeypatch.setattr(blocks, "layer_norm_backward", forgetting)
     with pytest.raises(AssertionError):
         torch_layer.beside_the_twin(config, rng)
     by_gradient, by_difference = whole.slopes(config, rng)
