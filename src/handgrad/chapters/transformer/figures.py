@@ -58,9 +58,9 @@ def integers():
         ("E, P′", "memory", "1", "", "9"),
         ("memory", "block 0", "1", "", "3"),
         ("memory", "block 1", "1", "", "6"),
-        ("E, P", "block 0", "(1, 3)", "", "(2, 1)"),
-        ("block 0", "block 1", "(2, 4)", "", "(2, 1)"),
-        ("block 1", "head", "(4, 6)", "", "(2, 1)"),
+        ("E, P", "block 0", "(2, 3)", "", "(2, 1)"),
+        ("block 0", "block 1", "(3, 4)", "", "(2, 1)"),
+        ("block 1", "head", "(5, 6)", "", "(2, 1)"),
     ]
     return backward_graph(nodes, edges, height=3.8)
 

@@ -28,7 +28,7 @@ def of_integers():
     params["source_embedding"]["P"] = np.array([[-1.0], [0]])
     for c, block in zip((1.0, 2.0), params["decoder"], strict=True):
         block["cross_attention"] |= dict(W_V=np.array([[c]]), W_O=np.ones((1, 1)))
-    return config, params, {"source": np.array([[1]]), "target_in": np.array([[0, 1]])}
+    return config, params, {"source": np.array([[1]]), "target_in": np.array([[1, 1]])}
 
 
 def batch(config, rng, B=2, S=7, T=5):
