@@ -71,6 +71,17 @@ def deeper_by_nothing(params, config):
     return params | {"decoder": [*params["decoder"], block]}, deeper
 
 
+def reordered(params, order):
+    """The same model with the features of its stream in another order: order (D,)."""
+    into = {"W_Q", "W_K", "W_V", "W_1"}  # rows are features of the stream
+    out = {"E", "P", "W_O", "b_O", "W_2", "b_2", "gamma", "beta"}  # columns are
+
+    def moved(path, w):
+        return w[order] if path[-1] in into else w[..., order] if path[-1] in out else w
+
+    return optree.tree_map_with_path(moved, params)
+
+
 def halves(x, angles):
     """Rotary positions in the pairs (i, i + K/2). x (T, K), angles (T, K/2)."""
     low, high = np.split(x, 2, axis=-1)
