@@ -30,7 +30,7 @@ from handgrad.ops import attention_backward
 
 def scale_loss(dz, y, dy_0, dx_0, target, source, E, scale):
     """What arrives is held constant; the table and the scale move."""
-    head = (dz * (y @ E.mT)).sum()
+    head = (dz * scale * (y @ E.mT)).sum()
     return head + (dy_0 * scale * E[target]).sum() + (dx_0 * scale * E[source]).sum()
 
 
@@ -98,7 +98,8 @@ def table_by_loops(dz, y, dy_0, dx_0, target, source, E, scale):
             dE[tokens[place]] += scale * arrives[place]
             dscale += E[tokens[place]] @ arrives[place]
     for place in np.ndindex(target.shape):
-        dE += np.outer(dz[place], y[place])
+        dE += scale * np.outer(dz[place], y[place])
+        dscale += dz[place] @ E @ y[place]
     return dE, dscale
 
 
@@ -106,7 +107,8 @@ def table_by_one_hot(dz, y, dy_0, dx_0, target, source, E, scale):
     eye = np.eye(len(E))
     rows = np.concatenate([eye[target].reshape(-1, len(E)), eye[source].reshape(-1, len(E))])
     both = rows.T @ np.concatenate([dy_0.reshape(-1, E.shape[1]), dx_0.reshape(-1, E.shape[1])])
-    return np.einsum("btv,btd->vd", dz, y) + scale * both, np.trace(E @ both.T)
+    both += np.einsum("btv,btd->vd", dz, y)
+    return scale * both, np.vdot(scale * both, E) / scale
 
 
 def mix_as_attention(dmemory, layers, w):
@@ -163,7 +165,7 @@ def test_right_answers_are_accepted_however_written(name):
     check_answers(name, RIGHT[name])
 
 
-def table(of_table, of_scale=lambda E, a, b, h: (E * (a + b)).sum()):
+def table(of_table, of_scale=lambda E, a, b, h: (E * (a + b + h)).sum()):
     """of_table: of what comes by target, source and head, and the scale; of_scale: of E and these."""
 
     def answer(dz, y, dy_0, dx_0, target, source, E, scale):
@@ -177,21 +179,38 @@ def table(of_table, of_scale=lambda E, a, b, h: (E * (a + b)).sum()):
 
 
 def right_table(a, b, h, scale):
-    return h + scale * (a + b)
+    return scale * (h + a + b)
+
+
+def right_scale(dz, y, dy_0, dx_0, target, source, E):
+    return (dy_0 * E[target]).sum() + (dx_0 * E[source]).sum() + (dz * (y @ E.T)).sum()
 
 
 def table_written_once(dz, y, dy_0, dx_0, target, source, E, scale):
-    dE = np.einsum("btv,btd->vd", dz, y)
+    dE = scale * np.einsum("btv,btd->vd", dz, y)
     dE[target] += scale * dy_0
     dE[source] += scale * dx_0
-    return dE, (dy_0 * E[target]).sum() + (dx_0 * E[source]).sum()
+    return dE, right_scale(dz, y, dy_0, dx_0, target, source, E)
+
+
+def table_assigned(dz, y, dy_0, dx_0, target, source, E, scale):
+    dE = scale * np.einsum("btv,btd->vd", dz, y)
+    dE[target] = scale * dy_0
+    dE[source] = scale * dx_0
+    return dE, right_scale(dz, y, dy_0, dx_0, target, source, E)
 
 
 def table_without_the_last(dz, y, dy_0, dx_0, target, source, E, scale):
-    dE = np.einsum("btv,btd->vd", dz, y)
+    dE = scale * np.einsum("btv,btd->vd", dz, y)
     np.add.at(dE, target[:, :-1], scale * dy_0[:, :-1])
     np.add.at(dE, source, scale * dx_0)
-    return dE, (dy_0 * E[target]).sum() + (dx_0 * E[source]).sum()
+    return dE, right_scale(dz, y, dy_0, dx_0, target, source, E)
+
+
+def scale_by_outputs(dz, y, dy_0, dx_0, target, source, E, scale):
+    """y in the place of E[target]: it is an argument, and the row that was looked up is not."""
+    dE, _ = exercises.learned_scale_table(dz, y, dy_0, dx_0, target, source, E, scale)
+    return dE, (dy_0 * y).sum() + (dx_0 * E[source]).sum() + (dz * (y @ E.T)).sum()
 
 
 def plus(more):
@@ -252,25 +271,38 @@ UNLISTED = [
     ("looped_parameters", plus(lambda V, E, D, F: -D), "D parameters are missing", ""),
     ("looped_parameters", plus(lambda V, E, D, F: F - D), "given F entries", ""),
     ("looped_parameters", lambda *n: n[-1] * exercises.looped_parameters(*n), "Everything is counted N", ""),
-    ("learned_scale_table", table(lambda a, b, h, s: s * (a + b)), "head is missing", ""),
+    ("learned_scale_table", table(lambda a, b, h, s: s * (a + b)), "head is missing from dE", ""),
     ("learned_scale_table", table(lambda a, b, h, s: h + a + b), "scale is missing from dE", ""),
-    ("learned_scale_table", table(lambda a, b, h, s: s * (h + a + b)), "head is scaled", ""),
-    ("learned_scale_table", table(lambda a, b, h, s: h + s * a * b), "is multiplied by what comes", ""),
+    ("learned_scale_table", table(lambda a, b, h, s: h + s * (a + b)), "only the look-ups are scaled", ""),
+    ("learned_scale_table", table(lambda a, b, h, s: s * (h + a * b)), "is multiplied by what comes", ""),
     ("learned_scale_table", table(lambda a, b, h, s: right_table(a, b, h, s).T), "dE has shape", ""),
     (
         "learned_scale_table",
-        table(right_table, lambda E, a, b, h: (E * (a + b + h)).sum()),
-        "head is in dscale",
+        table(right_table, lambda E, a, b, h: (E * (a + b)).sum()),
+        "head is missing from dscale",
         "",
     ),
     (
         "learned_scale_table",
-        table(right_table, lambda E, a, b, h: (E * a).sum()),
+        table(lambda a, b, h, s: h + s * (a + b), lambda E, a, b, h: (E * (a + b)).sum()),
+        "Both gradients are as if",
+        "",
+    ),
+    (
+        "learned_scale_table",
+        table(right_table, lambda E, a, b, h: (E * (a + h)).sum()),
         "source is missing from dscale",
         "",
     ),
-    ("learned_scale_table", table(right_table, lambda E, a, b, h: (a + b).sum()), "sum of what arrives", ""),
+    (
+        "learned_scale_table",
+        table(right_table, lambda E, a, b, h: (a + b + h).sum()),
+        "sum of what arrives",
+        "",
+    ),
     ("learned_scale_table", table_written_once, "occurs twice", ""),
+    ("learned_scale_table", table_assigned, "`=` stands", ""),
+    ("learned_scale_table", scale_by_outputs, "y stands in the place of the rows", ""),
     (
         "learned_scale_table",
         table_without_the_last,

@@ -203,6 +203,13 @@ def written_once(tokens, dx, E):
     return dE
 
 
+def assigned(dE, tokens, dx):
+    """dE with the rows of the tokens written over, as `=` does it."""
+    dE = dE.copy()
+    dE[tokens] = dx
+    return dE
+
+
 def learned_scale_table(dz, y, dy_0, dx_0, target, source, E, scale):
     words = np.arange(len(E))
     in_target = target[..., None] == words
@@ -210,9 +217,9 @@ def learned_scale_table(dz, y, dy_0, dx_0, target, source, E, scale):
     by_head = np.einsum("btv,btd->vd", dz, y)
     by_target = np.einsum("btv,btd->vd", in_target, dy_0)
     by_source = np.einsum("bsv,bsd->vd", in_source, dx_0)
-    looked_up = by_target + by_source
-    dE = by_head + scale * looked_up
-    dscale = (E * looked_up).sum()
+    uses = by_head + by_target + by_source
+    dE = scale * uses
+    dscale = (E * uses).sum()
     return dE, dscale
 
 
@@ -230,59 +237,78 @@ LEARNED_SCALE_TABLE = Exercise(
         "scale": Draw("", lambda rng, shape: rng.uniform(0.6, 2.4)),
     },
     stories="""
+    - This dE is for a model in which only the look-ups are scaled. Here the head is scaled too.
+          scale * uses → by_head + scale * (by_target + by_source)
+    - Both gradients are as if only the look-ups were scaled. Here the head is scaled too.
+          scale * uses → by_head + scale * (by_target + by_source)
+          (E * uses) → (E * (by_target + by_source))
+    - Only the head is scaled in dE. The rows that are looked up are multiplied by the scale too.
+          scale * uses → scale * by_head + by_target + by_source
     - The head is missing from dE: it is the third use of the table.
-          by_head + scale * looked_up → scale * looked_up
+          scale * uses → scale * (by_target + by_source)
     - The source is missing from dE: it looks its tokens up in the same table.
-          by_head + scale * looked_up → by_head + scale * by_target
+          scale * uses → scale * (by_head + by_target)
     - The target is missing from dE: it looks its tokens up in the same table.
-          by_head + scale * looked_up → by_head + scale * by_source
+          scale * uses → scale * (by_head + by_source)
     - The look-ups are missing from dE: this is the gradient of the head.
-          by_head + scale * looked_up → by_head
+          scale * uses → scale * by_head
+    - The head is missing everywhere: it is the third use of the table, and of the scale.
+          by_head + by_target + by_source → by_target + by_source
     - The source is missing everywhere: it looks its tokens up in the same table, with the same scale.
-          looked_up = by_target + by_source → looked_up = by_target
-    - The target is missing from the look-ups, in dE and in dscale.
-          looked_up = by_target + by_source → looked_up = by_source
+          by_head + by_target + by_source → by_head + by_target
+    - The target is missing everywhere: it looks its tokens up in the same table, with the same scale.
+          by_head + by_target + by_source → by_head + by_source
+    - The head is missing from dscale: its logits are scaled too.
+          (E * uses) → (E * (by_target + by_source))
     - The source is missing from dscale: its rows are scaled too.
-          (E * looked_up) → (E * by_target)
+          (E * uses) → (E * (by_head + by_target))
     - The target is missing from dscale: its rows are scaled too.
-          (E * looked_up) → (E * by_source)
-    - The scale is missing from dE. A row that is looked up is multiplied by it, and so is its gradient.
-          + scale * looked_up → + looked_up
-    - The head is scaled in dE. Only the look-ups are; the head takes the table as it is.
-          by_head + scale * looked_up → scale * (by_head + looked_up)
-    - Only the gradient of the target is scaled in dE. The source is looked up with the same scale.
-          scale * looked_up → scale * by_target + by_source
-    - Only the gradient of the source is scaled in dE. The target is looked up with the same scale.
-          scale * looked_up → by_target + scale * by_source
+          (E * uses) → (E * (by_head + by_source))
+    - The look-ups are missing from dscale: this is the part of the head.
+          (E * uses) → (E * by_head)
+    - The scale is missing from dE. Wherever the table is used it is multiplied by the scale.
+          scale * uses → uses
+    - The source is not scaled in dE. It is looked up with the same scale.
+          scale * uses → scale * (by_head + by_target) + by_source
+    - The target is not scaled in dE. It is looked up with the same scale.
+          scale * uses → scale * (by_head + by_source) + by_target
     - What comes by the source is multiplied by what comes by the target. Gradients over several uses add.
-          scale * looked_up → scale * by_target * by_source
+          scale * uses → scale * (by_head + by_target * by_source)
     - The last place of the target is left out of the look-ups: every place has read a word.
           in_target, dy_0 → in_target[:, :-1], dy_0[:, :-1]
     - In dE the last place of the target is left out of the look-ups: every place has read a word.
-          scale * looked_up → scale * (looked_up - np.einsum("bv,bd->vd", in_target[:, -1], dy_0[:, -1]))
+          scale * uses → scale * (uses - np.einsum("bv,bd->vd", in_target[:, -1], dy_0[:, -1]))
     - The last place of the source is left out of the look-ups: every place has been read.
           in_source, dx_0 → in_source[:, :-1], dx_0[:, :-1]
-    - The look-ups are divided by the scale in dE. The forward multiplies, and so does the backward.
-          scale * looked_up → looked_up / scale
-    - The head is in dscale. It takes the table as it is, without the scale.
-          (E * looked_up) → (E * (by_head + looked_up))
-    - dscale is made of the whole dE. Only the look-ups are scaled, and the scale itself is no factor here.
-          (E * looked_up) → (E * dE)
-    - The scale is a factor of dscale. The row is multiplied by the scale: its derivative by the scale is the
-      row itself, without it.
-          (E * looked_up) → (scale * E * looked_up)
-    - dscale is a mean. One scale serves every look-up, and gradients add.
-          (E * looked_up).sum() → (E * looked_up).mean()
+    - dE is divided by the scale. The forward multiplies, and so does the backward.
+          scale * uses → uses / scale
+    - dscale is made of the whole dE, in which the scale is a factor already. The derivative by the scale is
+      without it.
+          (E * uses) → (scale * E * uses)
+    - The scaled logits stand in dscale: the derivative of a logit by the scale is the product without it.
+          (E * uses) → (E * (uses + (scale - 1) * by_head))
+    - The scaled rows stand in dscale: the derivative of a looked-up row by the scale is the row of E itself.
+          (E * uses) → (E * (by_head + scale * (by_target + by_source)))
+    - In dscale y stands in the place of the rows that the target has looked up: what dy_0 meets is E[target].
+          (E * uses).sum() → (E * (by_head + by_source)).sum() + (dy_0 * y).sum()
+    - In dscale dy_0 meets y, and the head is missing. What dy_0 meets is E[target]; the logits are scaled too.
+          (E * uses).sum() → (E * by_source).sum() + (dy_0 * y).sum()
+    - dscale is a mean. One scale serves every use, and gradients add.
+          (E * uses).sum() → (E * uses).mean()
     - dscale is divided by the number of sequences. One scale serves all of them, and gradients add.
-          (E * looked_up).sum() → (E * looked_up).sum() / len(dz)
+          (E * uses).sum() → (E * uses).sum() / len(dz)
     - dscale is not summed up: this has the shape of the table. One number serves all of it.
-          (E * looked_up).sum() → E * looked_up
+          (E * uses).sum() → E * uses
     - dscale has one number for each word. One number serves all words.
-          (E * looked_up).sum() → (E * looked_up).sum(axis=1)
-    - dscale is the sum of what arrives at the looked-up rows. Each belongs to a row of E: multiply by it.
-          (E * looked_up).sum() → looked_up.sum()
+          (E * uses).sum() → (E * uses).sum(axis=1)
+    - dscale is the sum of what arrives at the rows of the scaled table. Each belongs to a row of E: multiply
+      by it.
+          (E * uses).sum() → uses.sum()
+    - dscale is the sum of what arrives at the looked-up rows alone. Each belongs to a row of E: multiply by
+      it; and the head is scaled too.
+          (E * uses).sum() → (by_target + by_source).sum()
     - dscale is made of the rows that were read alone. They are to be multiplied by what arrives.
-          (E * looked_up).sum() → E[target].sum() + E[source].sum()
+          (E * uses).sum() → E[target].sum() + E[source].sum()
     - Where a token occurs twice in the target, one of its gradients is lost: `dE[target] += ...` writes each
       row once. `np.add.at` adds them all.
           by_target = np.einsum("btv,btd->vd", in_target, dy_0) → by_target = written_once(target, dy_0, E)
@@ -295,12 +321,22 @@ LEARNED_SCALE_TABLE = Exercise(
           by_source = np.einsum("bsv,bsd->vd", in_source, dx_0) → by_source = written_once(source, dx_0, E)
     - In dE, where a token occurs twice, one of its gradients is lost: `dE[target] += ...` writes each row
       once. `np.add.at` adds them all.
-          scale * looked_up → scale * (written_once(target, dy_0, E) + written_once(source, dx_0, E))
+          scale * uses → scale * (by_head + written_once(target, dy_0, E) + written_once(source, dx_0, E))
+    - In dE a token that occurs twice loses a gradient, since `dE[target] += ...` writes each row once
+      (`np.add.at` adds them all), and the head is not scaled. Here it is.
+          scale * uses → by_head + scale * (written_once(target, dy_0, E) + written_once(source, dx_0, E))
+    - In dE a token that occurs twice loses a gradient, since `dE[target] += ...` writes each row once
+      (`np.add.at` adds them all), and the scale is missing.
+          scale * uses → by_head + written_once(target, dy_0, E) + written_once(source, dx_0, E)
+    - In dE `=` stands where gradients should be added: the rows that were read lose what the head sent.
+          scale * uses → assigned(assigned(scale * by_head, target, scale * dy_0), source, scale * dx_0)
+    - In dE `=` stands where gradients should be added, and the head is not scaled. Here it is.
+          scale * uses → assigned(assigned(by_head, target, scale * dy_0), source, scale * dx_0)
     - Each word gets the mean over its places. Gradients of one row add.
           in_target, dy_0 → in_target / np.maximum(in_target.sum(axis=(0, 1)), 1), dy_0
           in_source, dx_0 → in_source / np.maximum(in_source.sum(axis=(0, 1)), 1), dx_0
     - dE is a mean over the batch. All sequences use one table, and gradients add.
-          dE = by_head + scale * looked_up → dE = (by_head + scale * looked_up) / len(dz)
+          dE = scale * uses → dE = scale * uses / len(dz)
     - Only the first sequence of the batch is heard. All sequences use one table and one scale.
           dz, y) → dz[:1], y[:1])
           in_target, dy_0) → in_target[:1], dy_0[:1])
@@ -315,9 +351,10 @@ LEARNED_SCALE_TABLE = Exercise(
           in_target, dy_0 → in_target, y
     """,
     hints="""
-    - Where does E stand in the model, and where does the scale stand? They share two places of three.
-    - A looked-up row is scale · E[token]: its derivative by the row is the scale, by the scale it is the row.
-    - dscale = the sum of dy_0 ∘ E[target] and of dx_0 ∘ E[source] over everything. dE has three sums.
+    - Where does E stand in the model, and where the scale? Is there a place with one of them alone?
+    - Let M be the scaled table, scale · E, of which all three uses are made. Find dM first.
+    - dM = the sum of dzᵀ y, and of dy_0 and dx_0 at the rows of their tokens. Then dE = scale · dM, and
+      dscale is the sum of E ∘ dM over everything.
     """,
 )
 
