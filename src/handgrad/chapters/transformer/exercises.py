@@ -51,6 +51,9 @@ DECODER_CROSSOVER = Derivation(
           2 * D**2 + 2 * D * D_kv → D**2 + 2 * D * D_kv
     - The projections to keys and values are missing.
           2 * D**2 + 2 * D * D_kv → 2 * D**2
+    - Half of the square of self-attention is left out, for the causal mask. What is masked is computed all
+      the same: no mask saves anything here.
+          square = 2 * 2 * D → square = 3 * D
     - Scores and sums are given the width D_kv. Every query head meets a key of its own width: narrow keys are
       used by several heads, so the products are as many as without groups.
           square = 2 * 2 * D → square = 2 * 2 * D_kv
@@ -110,6 +113,11 @@ LOOPED_PARAMETERS = Derivation(
           narrow = D * E + E → narrow = 0
     - The bias of the head is missing, one number for each word.
           bias = V → bias = 0
+    - The logits get one bias for all words here. They get one for each.
+          bias = V → bias = 1
+    - The head is missing: the layer back to the narrow width, and the bias. Only its table is shared.
+          bias = V → bias = 0
+          narrow = D * E + E → narrow = 0
     - The positions are given the width D. They are added in the narrow width.
           M * E → M * D
     - The token table is given the width D. It is narrow, V × E.
@@ -291,8 +299,10 @@ LEARNED_SCALE_TABLE = Exercise(
           (E * uses) → (E * (by_head + scale * (by_target + by_source)))
     - In dscale y stands in the place of the rows that the target has looked up: what dy_0 meets is E[target].
           (E * uses).sum() → (E * (by_head + by_source)).sum() + (dy_0 * y).sum()
-    - In dscale dy_0 meets y, and the head is missing. What dy_0 meets is E[target]; the logits are scaled too.
+    - In dscale dy_0 meets y, and the head is missing. dy_0 should meet E[target]; the logits are scaled too.
           (E * uses).sum() → (E * by_source).sum() + (dy_0 * y).sum()
+    - dscale is made of dy_0 and y. What dy_0 meets is E[target]; the source and the logits are scaled too.
+          (E * uses).sum() → (dy_0 * y).sum()
     - dscale is a mean. One scale serves every use, and gradients add.
           (E * uses).sum() → (E * uses).mean()
     - dscale is divided by the number of sequences. One scale serves all of them, and gradients add.
@@ -328,6 +338,9 @@ LEARNED_SCALE_TABLE = Exercise(
     - In dE a token that occurs twice loses a gradient, since `dE[target] += ...` writes each row once
       (`np.add.at` adds them all), and the scale is missing.
           scale * uses → by_head + written_once(target, dy_0, E) + written_once(source, dx_0, E)
+    - In dE a token that occurs twice loses a gradient, since `dE[target] += ...` writes each row once
+      (`np.add.at` adds them all), and the scale is missing from the look-ups.
+          scale * uses → scale * by_head + written_once(target, dy_0, E) + written_once(source, dx_0, E)
     - In dE `=` stands where gradients should be added: the rows that were read lose what the head sent.
           scale * uses → assigned(assigned(scale * by_head, target, scale * dy_0), source, scale * dx_0)
     - In dE `=` stands where gradients should be added, and the head is not scaled. Here it is.
@@ -390,6 +403,9 @@ MIXED_MEMORY = Exercise(
           dlayers = a[:, None, None, None] * dmemory → dlayers = np.ones_like(layers) * dmemory / len(w)
     - The last layer gets the whole gradient, as if it alone were the memory.
           dlayers = a[:, None, None, None] * dmemory → dlayers = 0 * layers; dlayers[-1] = dmemory
+    - dlayers is summed up from the last layer to the first. What a layer hears by way of later layers is not
+      asked: each gets its weight times what has arrived.
+          a[:, None, None, None] * dmemory → np.cumsum((a[:, None, None, None] * dmemory)[::-1], axis=0)[::-1]
     - dlayers is summed over the layers. Each layer has a gradient of its own.
           a[:, None, None, None] * dmemory → (a[:, None, None, None] * dmemory).sum(axis=0)
     - This is the gradient of the weights, da. The softmax is still to be passed: the weights sum to 1.
@@ -400,6 +416,9 @@ MIXED_MEMORY = Exercise(
           a * (da - (a * da).sum()) → a * (1 - a) * da
     - The factor a in front is missing in the softmax step.
           a * (da - (a * da).sum()) → da - (a * da).sum()
+    - The mixed memory stands in dw. The derivative by a weight is its own layer, and then the softmax is to
+      be passed.
+          a * (da - (a * da).sum()) → a * (a * da).sum()
     - An ordinary mean stands where the mean weighted by a should.
           (a * da).sum() → da.mean()
     - The sum of da is subtracted without the weights.
@@ -434,6 +453,15 @@ MIXED_MEMORY = Exercise(
 
 
 # 5 ----------------------------------------------------------------------------------------------------------
+
+
+def weighted_again(sent, c):
+    """What is sent by the exits, summed from the last to the first, and all of it weighted at every exit."""
+    sums, g = np.zeros_like(sent), 0.0
+    for n in reversed(range(len(c))):
+        g = c[n] * (g + sent[n])
+        sums[n] = g
+    return sums
 
 
 def early_exits(dz, y_0, branches, E, c):
@@ -507,7 +535,18 @@ EARLY_EXITS = Exercise(
           dy = weight * (dz @ E) → dy = dz @ E
     - The weight of its own exit is applied to the whole gradient of a branch. Each exit has its own weight:
       it belongs inside the sum.
-          np.cumsum(dy[::-1], axis=0) → weight[::-1] * np.cumsum((dz @ E)[::-1], axis=0)
+          np.cumsum(dy[::-1], axis=0) → weight * np.cumsum((dz @ E)[::-1], axis=0)
+    - The weight of its own exit is applied to the whole gradient of a branch, and so to that of y_0. Each
+      exit has its own weight: it belongs inside the sum.
+          np.cumsum(dy[::-1], axis=0) → weight * np.cumsum((dz @ E)[::-1], axis=0)
+          dy_0 = dy.sum(axis=0) → dy_0 = dbranches[0]
+    - What comes from later exits is multiplied by the weight of each exit that it passes. Each exit has its
+      own weight, once.
+          np.cumsum(dy[::-1], axis=0)[::-1] → weighted_again(dz @ E, c)
+          dy_0 = dy.sum(axis=0) → dy_0 = dbranches[0]
+    - Only the exit directly behind a branch has its weight; what comes from later exits has lost theirs.
+          np.cumsum(dy[::-1], axis=0)[::-1] → np.cumsum((dz @ E)[::-1], axis=0)[::-1] - dz @ E + dy
+          dy_0 = dy.sum(axis=0) → dy_0 = dbranches[0]
     - The weights c are normalised here, so that they sum to 1. The loss takes them as they are.
           weight = c[:, None, None, None] → weight = (c / c.sum())[:, None, None, None]
     - dE is a mean over the exits. One table serves all of them, and gradients add.
