@@ -159,7 +159,16 @@ def _published():
     no_head = dict(head_transform=False, head_bias=False)
     llama = "untied head, no biases, RMSNorm"
     gpt1 = gpt2_small(V=40478, T_max=512, norm="post", final_norm=False)
-    gpt3 = gpt2(D=12288, H=96, N=96, T_max=2048)
+    gpt3 = [
+        ("GPT-3 Small", 125e6, gpt2(D=768, H=12, N=12, T_max=2048)),
+        ("GPT-3 Medium", 350e6, gpt2(D=1024, H=16, N=24, T_max=2048)),
+        ("GPT-3 Large", 760e6, gpt2(D=1536, H=16, N=24, T_max=2048)),
+        ("GPT-3 XL", 1.3e9, gpt2(D=2048, H=16, N=24, T_max=2048)),
+        ("GPT-3 2.7B", 2.7e9, gpt2(D=2560, H=32, N=32, T_max=2048)),
+        ("GPT-3 6.7B", 6.7e9, gpt2(D=4096, H=32, N=32, T_max=2048)),
+        ("GPT-3 13B", 13e9, gpt2(D=5120, H=40, N=40, T_max=2048)),
+        ("GPT-3", 175e9, gpt2(D=12288, H=96, N=96, T_max=2048)),
+    ]
     bert_large = bert_base(D=1024, H=16, F=4096, N=24, **no_head)
     return (
         Published("Transformer base", 65e6, "Vaswani et al. (2017), table 3", vaswani_base(), vaswani),
@@ -171,7 +180,10 @@ def _published():
         Published("GPT-2 medium", 345e6, "Radford et al. (2019), table 2", gpt2(D=1024, H=16, N=24), gpt),
         Published("GPT-2 large", 762e6, "Radford et al. (2019), table 2", gpt2(D=1280, H=20, N=36), gpt),
         Published("GPT-2 XL", 1542e6, "Radford et al. (2019), table 2", gpt2(D=1600, H=25, N=48), gpt),
-        Published("GPT-3", 175e9, "Brown et al. (2020), table 2.1", gpt3, gpt.replace("1024", "2048")),
+        *(
+            Published(name, printed, "Brown et al. (2020), table 2.1", config, gpt.replace("1024", "2048"))
+            for name, printed, config in gpt3
+        ),
         Published(
             "BERT base", 110e6, "Devlin et al. (2019), section 3", bert_base(**no_head), bert, extra=768 * 769
         ),
@@ -184,7 +196,9 @@ def _published():
 
 PUBLISHED = _published()
 """GPT-2's table prints sizes that its authors later corrected to 124, 355, 774 and 1558 million. The base
-Transformer's 65 million is 63 with 37 000 tokens; the paper says "about 37000". BERT's are rounded."""
+Transformer's 65 million is 63 with 37 000 tokens; the paper says "about 37000". BERT's are rounded. Two rows
+of GPT-3's table do not fit together: XL has D = 2048 and 24 heads of 128, 13B D = 5140 and 40 heads of 128.
+We count 16 heads, which gives the 1.3 billion printed where 24 would give 1.5, and D = 5120."""
 
 
 def _key_width(config):

@@ -1,0 +1,500 @@
+"""Chapter 13: its exercises derived again, solved otherwise and answered wrongly; its tasks and measures."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sympy
+import torch
+from judging import check_answers
+
+from handgrad import accounting, blocks, model, twin
+from handgrad.chapters.transformer import (
+    calculator,
+    chain,
+    exercises,
+    figures,
+    measures,
+    reach,
+    torch_layer,
+    whole,
+    wrong,
+)
+from handgrad.config import Config, init, shapes, vaswani_base
+from handgrad.course import judge
+from handgrad.ops import attention as attend
+from handgrad.ops import attention_backward
+
+# The answers, derived a second time -------------------------------------------------------------------------
+
+
+def scale_loss(dz, y, dy_0, dx_0, target, source, E, scale):
+    """What arrives is held constant; the table and the scale move."""
+    head = (dz * scale * (y @ E.mT)).sum()
+    return head + (dy_0 * scale * E[target]).sum() + (dx_0 * scale * E[source]).sum()
+
+
+def mix_loss(dmemory, layers, w):
+    return (dmemory * (torch.softmax(w, 0)[:, None, None, None] * layers).sum(0)).sum()
+
+
+def exits_loss(dz, y_0, branches, E, c):
+    streams = y_0 + torch.cumsum(branches, 0)
+    return (c[:, None, None, None] * dz * (streams @ E.mT)).sum()
+
+
+@pytest.mark.parametrize(
+    "name, loss, by",
+    [
+        ("learned_scale_table", scale_loss, (6, 7)),
+        ("mixed_memory", mix_loss, (1, 2)),
+        ("early_exits", exits_loss, (1, 2, 3)),
+    ],
+)
+def test_the_answers_are_the_gradients(name, loss, by):
+    exercise = judge.find(name)
+    for case in exercise.cases:
+        inputs = [torch.tensor(np.asarray(x)) for x in case.inputs]
+        moving = [inputs[i].requires_grad_() for i in by]
+        found = torch.autograd.grad(loss(*inputs), moving)
+        for mine, theirs in zip(exercise.answer(*case.inputs), found, strict=True):
+            np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-9, atol=1e-11)
+
+
+def test_the_crossover_is_where_the_products_of_a_real_block_balance():
+    """n targets and n sources, H_kv = 1 of 4 heads: counted by running it, with a layer of three matrices."""
+    D, H, F = 8, 4, 12
+    config = Config("encoder-decoder", V=3, D=D, H=H, H_kv=1, F=F, N=1, activation="swiglu")
+    n_star = exercises.decoder_crossover(D, D // H, F)
+    assert n_star == 19
+
+    def of_decoder(n):
+        """Multiply-adds of the decoder block: of the model, less those of its encoder and its head."""
+        encoder = replace(config, kind="encoder")
+        return measures.products(config, n, n)[0] - measures.products(encoder, n)[0]
+
+    # an² + bn through two lengths: both parts are equal at b/a
+    f_1, f_2 = of_decoder(5) / 5, of_decoder(11) / 11
+    a = (f_2 - f_1) / 6
+    assert n_star == (f_1 - 5 * a) / a
+
+
+def test_the_looped_parameters_are_those_of_real_arrays():
+    V, E, M, D, F = 11, 3, 5, 8, 7
+    config = Config("encoder", V=V, D=D, H=2, F=F, N=1, normalization="rms_norm")
+    block = sum(np.prod(shape) for part in shapes(config)["encoder"][0].values() for shape in part.values())
+    others = [(V, E), (M, E), (E, D), (D,), (D, E), (E,), (V,)]
+    count = block + sum(np.prod(shape) for shape in others)
+    assert exercises.looped_parameters(V, E, M, D, F, 9) == count
+
+
+# Answers ----------------------------------------------------------------------------------------------------
+
+
+def table_by_loops(dz, y, dy_0, dx_0, target, source, E, scale):
+    dE, dscale = np.zeros_like(E), 0.0
+    for arrives, tokens in ((dy_0, target), (dx_0, source)):
+        for place in np.ndindex(tokens.shape):
+            dE[tokens[place]] += scale * arrives[place]
+            dscale += E[tokens[place]] @ arrives[place]
+    for place in np.ndindex(target.shape):
+        dE += scale * np.outer(dz[place], y[place])
+        dscale += dz[place] @ E @ y[place]
+    return dE, dscale
+
+
+def table_by_one_hot(dz, y, dy_0, dx_0, target, source, E, scale):
+    eye = np.eye(len(E))
+    rows = np.concatenate([eye[target].reshape(-1, len(E)), eye[source].reshape(-1, len(E))])
+    both = rows.T @ np.concatenate([dy_0.reshape(-1, E.shape[1]), dx_0.reshape(-1, E.shape[1])])
+    both += np.einsum("btv,btd->vd", dz, y)
+    return scale * both, np.vdot(scale * both, E) / scale
+
+
+def mix_as_attention(dmemory, layers, w):
+    """The layers are the values of one query, and w its scores."""
+    values = layers.reshape(1, len(w), -1)
+    _, cache = attend(np.ones((1, 1, 1)), w[None, :, None], values, scale=1.0)
+    _, dk, dv = attention_backward(dmemory.reshape(1, 1, -1), cache)
+    return dv.reshape(layers.shape), dk[0, :, 0]
+
+
+def mix_by_jacobian(dmemory, layers, w):
+    a = np.exp(w) / np.exp(w).sum()
+    da = np.einsum("nbsd,bsd->n", layers, dmemory)
+    return np.einsum("n,bsd->nbsd", a, dmemory), (np.diag(a) - np.outer(a, a)) @ da
+
+
+def exits_by_matrix(dz, y_0, branches, E, c):
+    """The stream behind branch n is y_0 and the branches k ≤ n: a triangular matrix of ones."""
+    before = np.tril(np.ones((len(c), len(c))))
+    y = y_0 + np.einsum("nk,kbtd->nbtd", before, branches)
+    dy = np.einsum("n,nbtv,vd->nbtd", c, dz, E)
+    return dy.sum(0), np.einsum("nk,nbtd->kbtd", before, dy), np.einsum("n,nbtv,nbtd->vd", c, dz, y)
+
+
+def exits_by_loops(dz, y_0, branches, E, c):
+    dE, y = np.zeros_like(E), y_0.copy()
+    dbranches = np.zeros_like(branches)
+    for n in range(len(c)):
+        y = y + branches[n]
+        dE += c[n] * np.einsum("btv,btd->vd", dz[n], y)
+        dbranches[: n + 1] += c[n] * dz[n] @ E
+    return dbranches[0].copy(), dbranches, dE
+
+
+RIGHT = {
+    "decoder_crossover": [
+        lambda D, D_kv, F: (4 * D * (D + D_kv) + 3 * D * F) / (4 * D),
+        lambda D, D_kv, F: D + D_kv + sympy.Rational(3, 4) * F,
+    ],
+    "looped_parameters": [
+        lambda V, E, M, D, F, N: V * (E + 1) + E * (M + 2 * D + 1) + D * (4 * D + 2 * F + 8) + F,
+        lambda V, E, M, D, F, N: (
+            (V + M) * E + (E + 1) * D + (D + 1) * E + V + (4 * D + 7) * D + (2 * D + 1) * F
+        ),
+    ],
+    "learned_scale_table": [table_by_loops, table_by_one_hot],
+    "mixed_memory": [mix_as_attention, mix_by_jacobian],
+    "early_exits": [exits_by_matrix, exits_by_loops],
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_answers_are_accepted_however_written(name):
+    check_answers(name, RIGHT[name])
+
+
+def table(of_table, of_scale=lambda E, a, b, h: (E * (a + b + h)).sum()):
+    """of_table: of what comes by target, source and head, and the scale; of_scale: of E and these."""
+
+    def answer(dz, y, dy_0, dx_0, target, source, E, scale):
+        a, b = np.zeros_like(E), np.zeros_like(E)
+        np.add.at(a, target, dy_0)
+        np.add.at(b, source, dx_0)
+        h = np.einsum("btv,btd->vd", dz, y)
+        return of_table(a, b, h, scale), of_scale(E, a, b, h)
+
+    return answer
+
+
+def right_table(a, b, h, scale):
+    return scale * (h + a + b)
+
+
+def right_scale(dz, y, dy_0, dx_0, target, source, E):
+    return (dy_0 * E[target]).sum() + (dx_0 * E[source]).sum() + (dz * (y @ E.T)).sum()
+
+
+def table_written_once(dz, y, dy_0, dx_0, target, source, E, scale):
+    dE = scale * np.einsum("btv,btd->vd", dz, y)
+    dE[target] += scale * dy_0
+    dE[source] += scale * dx_0
+    return dE, right_scale(dz, y, dy_0, dx_0, target, source, E)
+
+
+def table_assigned(dz, y, dy_0, dx_0, target, source, E, scale):
+    dE = scale * np.einsum("btv,btd->vd", dz, y)
+    dE[target] = scale * dy_0
+    dE[source] = scale * dx_0
+    return dE, right_scale(dz, y, dy_0, dx_0, target, source, E)
+
+
+def table_without_the_last(dz, y, dy_0, dx_0, target, source, E, scale):
+    dE = scale * np.einsum("btv,btd->vd", dz, y)
+    np.add.at(dE, target[:, :-1], scale * dy_0[:, :-1])
+    np.add.at(dE, source, scale * dx_0)
+    return dE, right_scale(dz, y, dy_0, dx_0, target, source, E)
+
+
+def scale_by_outputs(dz, y, dy_0, dx_0, target, source, E, scale):
+    """y in the place of E[target]: it is an argument, and the row that was looked up is not."""
+    dE, _ = exercises.learned_scale_table(dz, y, dy_0, dx_0, target, source, E, scale)
+    return dE, (dy_0 * y).sum() + (dx_0 * E[source]).sum() + (dz * (y @ E.T)).sum()
+
+
+def plus(more):
+    """The right number of parameters and something."""
+
+    def answer(V, E, M, D, F, N):
+        return exercises.looped_parameters(V, E, M, D, F, N) + more(V, E, D, F)
+
+    return answer
+
+
+def mix(of_layers=None, of_weights=None):
+    """of_layers: of a and dmemory; of_weights: of a and da."""
+
+    def answer(dmemory, layers, w):
+        a = np.exp(w - w.max()) / np.exp(w - w.max()).sum()
+        da = (layers * dmemory).sum(axis=(1, 2, 3))
+        dlayers = of_layers(a[:, None, None, None], dmemory) if of_layers else np.multiply.outer(a, dmemory)
+        return dlayers, (of_weights(a, da) if of_weights else a * (da - a @ da))
+
+    return answer
+
+
+def exits(of_branches=None, of_first=None, of_table=None):
+    """Functions of the weights, dz, y, E, branches and what each exit sends."""
+
+    def answer(dz, y_0, branches, E, c):
+        weight, y = c[:, None, None, None], y_0 + np.cumsum(branches, 0)
+        sent = weight * (dz @ E)
+        dbranches = of_branches(sent, weight) if of_branches else np.cumsum(sent[::-1], 0)[::-1]
+        dE = of_table(weight * dz, y, branches) if of_table else np.einsum("nbtv,nbtd->vd", weight * dz, y)
+        return (of_first(sent) if of_first else sent.sum(0)), dbranches, dE
+
+    return answer
+
+
+def exits_off_by_one(dz, y_0, branches, E, c):
+    dy, dE, dbranches, y = np.zeros_like(y_0), 0 * E, 0 * branches, y_0 + branches.sum(0)
+    for n in reversed(range(len(c))):
+        dbranches[n] = dy
+        dy = dy + c[n] * dz[n] @ E
+        dE += c[n] * np.einsum("btv,btd->vd", dz[n], y)
+        y = y - branches[n]
+    return dy, dbranches, dE
+
+
+def exits_by_sums(step):
+    """step: of the running sum, what the exit sends, its weight -> the branch's gradient, the new sum."""
+
+    def answer(dz, y_0, branches, E, c):
+        g, dbranches = np.zeros_like(y_0), np.zeros_like(branches)
+        for n in reversed(range(len(c))):
+            dbranches[n], g = step(g, dz[n] @ E, c[n])
+        _, _, dE = exercises.early_exits(dz, y_0, branches, E, c)
+        return dbranches[0].copy(), dbranches, dE
+
+    return answer
+
+
+UNLISTED = [
+    ("decoder_crossover", lambda D, D_kv, F: 4 * (D + D_kv) / 3 + F, "no mask saves", ""),
+    ("looped_parameters", plus(lambda V, E, D, F: 1 - V), "one bias for all words", ""),
+    ("looped_parameters", plus(lambda V, E, D, F: -V - D * E - E), "The head is missing", ""),
+    (
+        "early_exits",
+        exits_by_sums(lambda g, sent, c: (c * (g + sent), g + sent)),
+        "and so to that of y_0",
+        "",
+    ),
+    ("early_exits", exits_by_sums(lambda g, sent, c: (c * (g + sent),) * 2), "exit that it passes", ""),
+    ("early_exits", exits_by_sums(lambda g, sent, c: (g + c * sent, g + sent)), "lost theirs", ""),
+    ("mixed_memory", mix(lambda a, d: np.cumsum((a * d)[::-1], 0)[::-1]), "by way of later layers", ""),
+    ("mixed_memory", mix(of_weights=lambda a, da: a * (a @ da)), "mixed memory stands", ""),
+    ("decoder_crossover", lambda D, D_kv, F: D + D_kv + 3 * F / 2, "One attention is counted, or the", ""),
+    ("decoder_crossover", lambda D, D_kv, F: 2 * D + 3 * F / 4, "full width D", ""),
+    ("decoder_crossover", lambda D, D_kv, F: D + D_kv + F / 2, "three matrices; two", ""),
+    ("decoder_crossover", lambda D, D_kv, F: D + D_kv, "feed-forward layer is missing", ""),
+    ("decoder_crossover", lambda D, D_kv, F: 2 * (D + D_kv) + 3 * F / 2, "half of the square", ""),
+    ("decoder_crossover", lambda D, D_kv, F: D + D_kv / 2 + 3 * F / 4, "factor reaches only a part", ""),
+    ("decoder_crossover", lambda D, D_kv, F: (D + D_kv) / 2 + 3 * F / 8, "factor", "square"),
+    ("looped_parameters", plus(lambda V, E, D, F: V * E), "table of its own", ""),
+    ("looped_parameters", plus(lambda V, E, D, F: -4 * D), "biases of the attention", ""),
+    ("looped_parameters", plus(lambda V, E, D, F: -V), "bias of the head", ""),
+    ("looped_parameters", plus(lambda V, E, D, F: -D), "D parameters are missing", ""),
+    ("looped_parameters", plus(lambda V, E, D, F: F - D), "given F entries", ""),
+    ("looped_parameters", lambda *n: n[-1] * exercises.looped_parameters(*n), "Everything is counted N", ""),
+    ("learned_scale_table", table(lambda a, b, h, s: s * (a + b)), "head is missing from dE", ""),
+    ("learned_scale_table", table(lambda a, b, h, s: h + a + b), "scale is missing from dE", ""),
+    ("learned_scale_table", table(lambda a, b, h, s: h + s * (a + b)), "only the look-ups are scaled", ""),
+    ("learned_scale_table", table(lambda a, b, h, s: s * (h + a * b)), "is multiplied by what comes", ""),
+    ("learned_scale_table", table(lambda a, b, h, s: right_table(a, b, h, s).T), "dE has shape", ""),
+    (
+        "learned_scale_table",
+        table(right_table, lambda E, a, b, h: (E * (a + b)).sum()),
+        "head is missing from dscale",
+        "",
+    ),
+    (
+        "learned_scale_table",
+        table(lambda a, b, h, s: h + s * (a + b), lambda E, a, b, h: (E * (a + b)).sum()),
+        "Both gradients are as if",
+        "",
+    ),
+    (
+        "learned_scale_table",
+        table(right_table, lambda E, a, b, h: (E * (a + h)).sum()),
+        "source is missing from dscale",
+        "",
+    ),
+    (
+        "learned_scale_table",
+        table(right_table, lambda E, a, b, h: (a + b + h).sum()),
+        "sum of what arrives",
+        "",
+    ),
+    ("learned_scale_table", table_written_once, "occurs twice", ""),
+    ("learned_scale_table", table_assigned, "`=` stands", ""),
+    ("learned_scale_table", scale_by_outputs, "y stands in the place of the rows", ""),
+    (
+        "learned_scale_table",
+        table_without_the_last,
+        "last place of the target is left out of the look-ups: every place has read a word. dscale is right",
+        "",
+    ),
+    ("mixed_memory", mix(of_weights=lambda a, da: da), "gradient of the weights, da", ""),
+    ("mixed_memory", mix(of_weights=lambda a, da: a * (1 - a) * da), "diagonal", ""),
+    ("mixed_memory", mix(of_weights=lambda a, da: a * da), "average is not subtracted", ""),
+    ("mixed_memory", mix(of_weights=lambda a, da: da - a @ da), "factor a in front", ""),
+    ("mixed_memory", mix(of_weights=lambda a, da: -a * (da - a @ da)), "sign", ""),
+    ("mixed_memory", mix(of_weights=lambda a, da: a**2 * (da - a @ da)), "once too often", "dw"),
+    ("mixed_memory", mix(lambda a, d: d + 0 * a), "not weighted", ""),
+    ("mixed_memory", mix(lambda a, d: (d + 0 * a) / len(a)), "shared out evenly", ""),
+    ("early_exits", exits(lambda sent, c: sent), "Only the exit directly behind", ""),
+    ("early_exits", exits(lambda sent, c: np.cumsum(sent, 0)), "wrong way", ""),
+    ("early_exits", exits(lambda sent, c: sent.sum(0) + 0 * sent), "sum over all exits", ""),
+    ("early_exits", exits_off_by_one, "does not hear the exit directly behind", ""),
+    ("early_exits", exits(of_first=lambda sent: sent[-1]), "last exit only", ""),
+    ("early_exits", exits(of_first=lambda sent: 0 * sent[0]), "0 everywhere", ""),
+    ("early_exits", exits(of_table=lambda dz, y, b: np.einsum("nbtv,nbtd->vd", dz, b)), "branches stand", ""),
+    (
+        "early_exits",
+        exits(of_table=lambda dz, y, b: np.einsum("nbtv,nbtd->vd", dz, y - b)),
+        "before its branch",
+        "",
+    ),
+    (
+        "early_exits",
+        exits(of_table=lambda dz, y, b: np.einsum("btv,btd->vd", dz[-1], y[-1])),
+        "only the last exit",
+        "",
+    ),
+    ("early_exits", exits(of_table=lambda dz, y, b: np.einsum("nbtv,nbtd->dv", dz, y)), "transposed", ""),
+]
+
+
+@pytest.mark.parametrize("name, answer, kind, where", UNLISTED)
+def test_wrong_answers_are_told_what_is_wrong(name, answer, kind, where):
+    check_answers(name, [answer], wrong=(kind, where))
+
+
+# The whole model --------------------------------------------------------------------------------------------
+
+
+def test_the_backward_written_again_is_the_shipped_one():
+    rng = np.random.default_rng(0)
+    for changes in wrong.MODELS.values():
+        config = wrong.sizes(changes)
+        batch = whole.batch(config, rng)
+        z, cache = model.forward(init(config, rng), config, batch)
+        dz = rng.standard_normal(z.shape)
+        assert twin.compare(wrong.backward(dz, cache), model.backward(dz, cache), 1e-14) == 0
+
+
+@pytest.mark.parametrize("config", whole.MODELS)
+def test_a_backward_that_forgets_gamma_is_caught_by_every_model(config, monkeypatch):
+    rng = np.random.default_rng(3)
+    assert torch_layer.beside_the_twin(config, rng) < 1e-10
+    by_gradient, by_difference = whole.slopes(config, rng)
+    assert by_difference == pytest.approx(by_gradient, rel=1e-5)
+    shipped = blocks.layer_norm_backward
+
+    def forgetting(dy, cache):
+        return shipped(dy, cache | {"gamma": np.ones_like(cache["gamma"])})
+
+    monkeypatch.setattr(blocks, "layer_norm_backward", forgetting)
+    with pytest.raises(AssertionError):
+        torch_layer.beside_the_twin(config, rng)
+    by_gradient, by_difference = whole.slopes(config, rng)
+    assert by_difference != pytest.approx(by_gradient, rel=1e-3)
+
+
+def test_each_slip_is_seen_by_a_model_and_missed_by_another():
+    for seed in range(3):
+        seen = wrong.errors(seed) > 1e-9
+        assert seen[:, 1].all() and (seen.sum(axis=1) < 5).all()
+
+
+def test_depth_does_not_change_who_is_felt():
+    for N in (1, 2, 4):
+        found = reach.of_families(N)
+        past = np.tril(np.ones((reach.PLACES, reach.PLACES), bool))
+        np.testing.assert_array_equal(found["decoder"]["embedding"] != 0, past)
+        assert (found["encoder"]["embedding"] != 0).all()
+        of_source = found["encoder-decoder"]["source_embedding"]
+        np.testing.assert_array_equal(of_source != 0, np.broadcast_to(reach.SOURCE != 0, of_source.shape))
+
+
+def test_the_leak_test_needs_no_lucky_parameters():
+    for seed in range(5):
+        row = chain.rows(chain.walks(np.random.default_rng(seed), 1))
+        for title, make in chain.SHIFTS.items():
+            config = reach.without_padding(chain.config(chain.family(title)))
+            leaks = reach.own_token_read(init(config, np.random.default_rng(seed)), config, make, row)
+            good = reach.steps_ahead(make, row.shape[1]) == {1} and not leaks.size
+            assert good == (title == "right")
+
+
+def test_a_transformer_of_pytorch_has_our_gradients_at_other_sizes():
+    rng = np.random.default_rng(1)
+    stacks, config = torch_layer.own(V=7, D=12, H=4, F=5, N=3, seed=4)
+    params, batch = torch_layer.ours(stacks, config, rng), whole.batch(config, rng, B=3, S=4, T=6)
+    loss, grads = torch_layer.loss_and_gradients(stacks, params, batch)
+    mine, own = model.loss_and_gradients(params, config, batch)
+    assert abs(loss - mine) < 1e-11 and twin.compare(own, grads) < 1e-9
+
+
+# Tasks and measures -----------------------------------------------------------------------------------------
+
+
+def test_the_levels_are_entropies_at_other_lengths(monkeypatch):
+    for length in (5, 7):
+        monkeypatch.setattr(chain, "LENGTH", length)
+        for name, level in chain.levels().items():
+            np.testing.assert_allclose(chain.enumerated()[name], level, rtol=1e-9)
+
+
+def test_batches_ask_what_they_say():
+    rng = np.random.default_rng(0)
+    masked = chain.batch("encoder", rng, 50)
+    asked = masked["target_out"] != chain.PAD
+    assert asked.any() and not asked[:, 0::2].any()
+    np.testing.assert_array_equal(masked["tokens"] == chain.MARK, asked)
+    both = chain.batch("encoder-decoder", rng, 50)
+    steps = (both["target_out"] - both["source"][:, :-1]) % chain.RING
+    assert set(steps.ravel()) <= set(chain.STEPS)
+    np.testing.assert_array_equal(both["target_in"][:, 1:], both["target_out"][:, :-1])
+
+
+def test_numbers_kept_follow_the_formula_at_other_sizes():
+    for D, F, H, n in ((4, 6, 1, 3), (12, 8, 6, 4), (20, 7, 5, 11)):
+        config = Config("encoder", V=3, D=D, H=H, F=F, N=1)
+        weights, others = measures.kept(config, n)
+        assert (weights, others) == (H * n * n, n * (8 * D + 2 * F + 2))
+
+
+def test_the_traces_are_those_of_the_texts():
+    base = vaswani_base(V=5, N=1)
+    steps = dict(measures.trace_encoder(base, 10))
+    assert steps["weights A"] == (8, 10, 10) and steps["feed-forward, hidden"] == (10, 2048)
+    crossed = dict(measures.trace_cross(base, 7, 15))
+    assert (crossed["Q"], crossed["K"], crossed["weights A"]) == ((7, 512), (15, 512), (8, 7, 15))
+
+
+def test_the_calculator_answers_and_refuses():
+    assert "by counting: 63,045,632" in calculator.answer("vaswani_base")
+    assert calculator.read("gpt2_small, D=1024 H=16 norm=post").norm == "post"
+    for text in ("", "gpt5", "gpt2_small D", "gpt2_small width=3", "gpt2_small D=7"):
+        with pytest.raises(ValueError):
+            calculator.answer(text)
+    for bits, millions in zip(calculator.SETTINGS.values(), (63.0, 82.0, 100.9, 101.0), strict=True):
+        number = accounting.total(calculator.switched([bit == "1" for bit in bits]))
+        assert round(number / 1e6, 1) == millions
+
+
+def test_the_number_of_the_quiz():
+    """Parameters fewer with one table for three, waves for two tables of positions, and more heads."""
+    sizes = dict(V=1000, D=64, F=70, N=2)
+    own = Config("encoder-decoder", **sizes, H=8, shared=False, tied=False, positions="learned", T_max=100)
+    anew = Config("encoder-decoder", **sizes, H=16)
+    assert accounting.total(own) - accounting.total(anew) == 140_800
+
+
+def test_the_figures_draw_what_they_are_given():
+    for figure in (figures.families(), figures.integers(), figures.graph()):
+        assert figure.axes[0].texts
+    shown = figures.shares([48, 96], [0.1, 0.2], [0.3, 0.4], 384).axes[0].lines
+    np.testing.assert_allclose(shown[1].get_ydata(), [0.3, 0.4])
