@@ -1,0 +1,140 @@
+"""What chapter 18 measures: dull baselines that count, and what a trained classifier does on held-out names.
+
+The notebook measures its own models with these functions, and benchmarks/classify.py those of several seeds.
+"""
+
+from collections import Counter
+
+import numpy as np
+
+from ... import names
+from . import head
+
+C = len(names.LANGUAGES)
+
+
+# Baselines that count ---------------------------------------------------------------------------------------
+
+
+def grams(text, longest):
+    """All pieces of ^text$ of 1 … `longest` characters."""
+    marked = f"^{text}$"
+    return [marked[i : i + n] for n in range(1, longest + 1) for i in range(len(marked) - n + 1)]
+
+
+class NaiveBayes:
+    """Multinomial naive Bayes over character n-grams: add-α counts, fitted to labelled names and no others."""
+
+    def __init__(self, labelled, longest=5, alpha=0.1):
+        self.longest = longest
+        pieces = [grams(text, longest) for text in labelled.texts]
+        self.place = {piece: i for i, piece in enumerate(sorted(set().union(*pieces)))}
+        counts = np.zeros((len(self.place), C))
+        for label, of_name in zip(labelled.labels, pieces, strict=True):
+            np.add.at(counts, ([self.place[piece] for piece in of_name], label), 1)
+        self.log_share = np.log(counts + alpha) - np.log((counts + alpha).sum(axis=0))  # (grams, C)
+        self.log_prior = np.log(np.bincount(labelled.labels, minlength=C) + alpha)
+
+    def scores(self, texts):
+        """ln p(label) + Σ ln p(piece | label), (B, C); a piece that was never seen says nothing."""
+        rows = [[self.place[g] for g in grams(text, self.longest) if g in self.place] for text in texts]
+        return np.array([self.log_prior + self.log_share[row].sum(axis=0) for row in rows])
+
+
+def chosen_bayes(labelled, folds=5):
+    """`NaiveBayes` with the longest piece and the α that are best in cross-validation, and these two.
+
+    The folds are made of things, as the examination is: the names of one thing are in one fold.
+    """
+    things = [" ".join(min(names.found()[text][1])) for text in labelled.texts]
+    fold, results = np.unique(things, return_inverse=True)[1] % folds, {}
+    for longest in (3, 4, 5):
+        for alpha in (0.03, 0.1, 0.3):
+            right = 0
+            for n in range(folds):
+                rest, tried = (labelled.take(np.flatnonzero(at)) for at in (fold != n, fold == n))
+                right += np.sum(
+                    NaiveBayes(rest, longest, alpha).scores(tried.texts).argmax(axis=1) == tried.labels
+                )
+            results[longest, alpha] = right
+    best = max(results, key=results.get)
+    return NaiveBayes(labelled, *best), best
+
+
+def entropy(counts):
+    """The entropy of counted things, in nats."""
+    shares = np.asarray(counts)[np.asarray(counts) > 0] / np.sum(counts)
+    return float(-(shares * np.log(shares)).sum())
+
+
+class Neighbours:
+    """A character from its neighbours: p(c | left, right), mixed with p(c | left), p(c | right), p(c)."""
+
+    def __init__(self, pool, alpha=0.5):
+        self.alpha, (a, c, b) = alpha, triples(pool.tokens)
+        V = names.V
+        self.both = np.bincount((a * V + b) * V + c, minlength=V**3).reshape(V, V, V)
+        self.left, self.right = self.both.sum(axis=1), self.both.sum(axis=0)
+        self.alone = self.both.sum(axis=(0, 1))
+
+    def loss(self, tokens):
+        """Mean cross-entropy of all characters of tokens (B, T), each hidden by itself."""
+        a, c, b = triples(tokens)
+        base = (self.alone + 1) / (self.alone + 1).sum()
+        p = base[c]
+        for counts in (self.left[a] + self.right[b], self.both[a, b]):
+            weight = counts.sum(axis=1)
+            spread = 5.0
+            p = (counts[np.arange(len(c)), c] + spread * p) / (weight + spread)
+        return float(-np.log(p).mean())
+
+
+def triples(tokens):
+    """Each character of tokens (B, T) with what stands to its left and right: (left, character, right)."""
+    rows, columns = np.nonzero(tokens >= names.UNK)
+    return tokens[rows, columns - 1], tokens[rows, columns], tokens[rows, columns + 1]
+
+
+# A trained model --------------------------------------------------------------------------------------------
+
+
+def scores(params, config, of, size=256):
+    """The scores (B, C) of a classifier for all names, in the order in which they stand."""
+    order, found = np.argsort((of.tokens != names.PAD).sum(axis=1), kind="stable"), np.zeros((len(of), C))
+    for first in range(0, len(of), size):
+        rows = order[first : first + size]
+        found[rows] = head.forward(params, config, of.take(rows).tokens)[0]
+    return found
+
+
+def log_softmax(z):
+    z = z - z.max(axis=1, keepdims=True)
+    return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
+
+
+def accuracy(z, labels):
+    """The share of names whose highest score is that of their label."""
+    return float(np.mean(z.argmax(axis=1) == labels))
+
+
+def confusion(z, labels):
+    """How often a name of language i is called j: counts (C, C)."""
+    return np.bincount(C * labels + z.argmax(axis=1), minlength=C * C).reshape(C, C)
+
+
+def spelled_alike():
+    """How many names each two languages of CLDR spell alike, counts (C, C), 0 on the diagonal."""
+    places, alike = {code: i for i, code in enumerate(names.LANGUAGES)}, np.zeros((C, C), int)
+    for spoken, _ in names.found().values():
+        at = [places[code] for code in spoken]
+        alike[np.ix_(at, at)] += 1
+    return alike * (1 - np.eye(C, dtype=int))
+
+
+def calibration(z, labels, bins=10):
+    """Mean confidence, share right and number of names by confidence, (bins,) each; empty bins left out."""
+    p = np.exp(log_softmax(z))
+    sure, right = p.max(axis=1), z.argmax(axis=1) == labels
+    place = np.minimum((sure * bins).astype(int), bins - 1)
+    groups = [place == n for n in range(bins) if (place == n).any()]
+    return tuple(np.array([f(g) for g in groups]) for f in (lambda g: sure[g].mean(), lambda g: right[g].mean(), sum))
