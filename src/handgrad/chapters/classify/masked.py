@@ -50,3 +50,19 @@ def labelled_from(pool):
         return {"tokens": drawn.tokens, "target_out": drawn.labels}
 
     return draw
+
+
+def each_hidden(row):
+    """A row of tokens (T,) -> a batch that hides each of its characters in turn, one in each sequence."""
+    places = np.flatnonzero(row >= names.UNK)
+    read = np.tile(row, (len(places), 1))
+    asked = np.full_like(read, names.PAD)
+    turn = np.arange(len(places))
+    read[turn, places], asked[turn, places] = names.MASK, row[places]
+    return {"tokens": read, "target_out": asked}
+
+
+def one_by_one(of):
+    """The same for all names: a batch whose sequences hide one character each."""
+    batches = [each_hidden(row) for row in of.tokens]
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}

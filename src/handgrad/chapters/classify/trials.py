@@ -7,7 +7,9 @@ from collections import Counter
 
 import numpy as np
 
-from ... import names
+from ... import model, names
+from ...blocks import encoder_block_backward
+from ...ops import cross_entropy, cross_entropy_backward
 from . import head
 
 C = len(names.LANGUAGES)
@@ -138,3 +140,37 @@ def calibration(z, labels, bins=10):
     place = np.minimum((sure * bins).astype(int), bins - 1)
     groups = [place == n for n in range(bins) if (place == n).any()]
     return tuple(np.array([f(g) for g in groups]) for f in (lambda g: sure[g].mean(), lambda g: right[g].mean(), sum))
+
+
+# Where a gradient arrives -----------------------------------------------------------------------------------
+
+
+def arrivals(dx, cache):
+    """The gradients (N + 1, B, T, D) of the stream of `model.encode`: above the last block, …, below the first.
+
+    dx (B, T, D): the gradient of the encoder's output; the encoder has no norm of its own at its end.
+    """
+    found = [dx]
+    for block in reversed(cache["blocks"]):
+        dx, _ = encoder_block_backward(dx, block)
+        found.append(dx)
+    return np.array(found)
+
+
+def of_hidden(params, config, tokens, place):
+    """The lengths (N + 1, T) of `arrivals` for one row of tokens, where one character is hidden and asked."""
+    read, asked = tokens.copy(), np.full_like(tokens, names.PAD)
+    read[place], asked[place] = names.MASK, tokens[place]
+    x, encoded = model.encode(params, config, read[None])
+    logits, headed = model.head(x, params, config)
+    _, counted = cross_entropy(logits, asked[None], names.PAD)
+    dx, _, _ = model.head_backward(cross_entropy_backward(1.0, counted), headed)
+    return np.linalg.norm(arrivals(dx, encoded)[:, 0], axis=-1)
+
+
+def of_label(params, config, tokens, label):
+    """The same lengths for the classifier: the loss of one label."""
+    z, cache = head.forward(params, config, tokens[None])
+    _, counted = cross_entropy(z, np.array([label]))
+    dx, _, _ = head.cls_head_backward(cross_entropy_backward(1.0, counted), cache["read"])
+    return np.linalg.norm(arrivals(dx, cache["encoded"])[:, 0], axis=-1)
