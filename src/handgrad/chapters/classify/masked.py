@@ -5,12 +5,12 @@ import numpy as np
 from ... import names
 
 
-def corrupt(rng, tokens, share=0.15):
+def corrupt(rng, tokens, share=0.15, ask_all=False):
     """Choose characters and hide them: tokens (B, T) -> a batch for `model.loss_and_gradients`.
 
     Each character is chosen with probability `share`. Of the chosen ones 80 % become [MASK], 10 % a random
     character, 10 % stay as they are. target_out holds the chosen characters, and [PAD], which does not count,
-    everywhere else.
+    everywhere else; with `ask_all`, a mistake to be studied, every character.
     """
     characters = tokens >= names.UNK
     chosen = characters & (rng.random(tokens.shape) < share)
@@ -18,7 +18,13 @@ def corrupt(rng, tokens, share=0.15):
     others = rng.integers(len(names.SPECIAL), names.V, size=tokens.shape)
     read = np.where(chosen & (fate < 0.8), names.MASK, tokens)
     read = np.where(chosen & (fate >= 0.8) & (fate < 0.9), others, read)
-    return {"tokens": read, "target_out": np.where(chosen, tokens, names.PAD)}
+    return {"tokens": read, "target_out": np.where(characters if ask_all else chosen, tokens, names.PAD)}
+
+
+def pool_of(*parts):
+    """The names of several parts as one, without their labels: what pre-training reads."""
+    texts = [text for part in parts for text in part.texts]
+    return names.Names.of(texts, np.full(len(texts), names.UNLABELLED))
 
 
 def near(rng, pool, size, window=512):
@@ -33,11 +39,11 @@ def by_length(pool):
     return np.argsort((pool.tokens != names.PAD).sum(axis=1), kind="stable")
 
 
-def drawn_from(pool):
-    """The argument `draw` of `train.run`: names of the pool, corrupted anew each time."""
+def drawn_from(pool, **options):
+    """The argument `draw` of `train.run`: names of the pool, corrupted anew each time; options of `corrupt`."""
 
     def draw(rng, size):
-        return corrupt(rng, near(rng, pool, size).tokens)
+        return corrupt(rng, near(rng, pool, size).tokens, **options)
 
     return draw
 

@@ -9,10 +9,25 @@ import numpy as np
 
 from ... import model, names
 from ...blocks import encoder_block_backward
+from ...config import bert_base
 from ...ops import cross_entropy, cross_entropy_backward
+from ...train import Recipe
 from . import head
 
 C = len(names.LANGUAGES)
+
+CONFIG = bert_base(
+    V=names.V, D=64, H=4, F=128, N=2, T_max=32, segments=0, std=None, p=0.0, pad=names.PAD
+)
+"""The model of the chapter: BERT's form, small; one kind of segment, so none."""
+PRETRAINING = Recipe(steps=2000, batch_size=64, peak=0.003, warmup=100, label_smoothing=0.0)
+
+
+def fine_tuning(labels):
+    """The recipe with labels: 800 updates for "all" of them, 250 for fewer."""
+    steps, peak = (800, 0.002) if labels == "all" else (250, 0.001)
+    return Recipe(steps=steps, batch_size=64, peak=peak, warmup=50, label_smoothing=0.0)
+
 
 
 # Baselines that count ---------------------------------------------------------------------------------------
@@ -114,6 +129,15 @@ def log_softmax(z):
     return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
 
 
+def together(z, of_bayes, longest=5):
+    """Both opinions: ln p of the model and ln p of Bayes, whose scores are divided by `longest` before.
+
+    Bayes takes its pieces for independent, and each character stands in about `longest` pieces of each length
+    up to `longest`: it counts what it sees several times. Nothing is fitted.
+    """
+    return log_softmax(z) + log_softmax(of_bayes / longest)
+
+
 def accuracy(z, labels):
     """The share of names whose highest score is that of their label."""
     return float(np.mean(z.argmax(axis=1) == labels))
@@ -124,12 +148,13 @@ def confusion(z, labels):
     return np.bincount(C * labels + z.argmax(axis=1), minlength=C * C).reshape(C, C)
 
 
-def spelled_alike():
-    """How many names each two languages of CLDR spell alike, counts (C, C), 0 on the diagonal."""
+def spelled_alike(languages=2):
+    """How many names of CLDR two languages spell alike, of those that exactly so many share: counts (C, C)."""
     places, alike = {code: i for i, code in enumerate(names.LANGUAGES)}, np.zeros((C, C), int)
     for spoken, _ in names.found().values():
         at = [places[code] for code in spoken]
-        alike[np.ix_(at, at)] += 1
+        if len(at) == languages:
+            alike[np.ix_(at, at)] += 1
     return alike * (1 - np.eye(C, dtype=int))
 
 
@@ -174,3 +199,33 @@ def of_label(params, config, tokens, label):
     _, counted = cross_entropy(z, np.array([label]))
     dx, _, _ = head.cls_head_backward(cross_entropy_backward(1.0, counted), cache["read"])
     return np.linalg.norm(arrivals(dx, cache["encoded"])[:, 0], axis=-1)
+
+
+# The record -------------------------------------------------------------------------------------------------
+
+MODELS = ("pre-trained", "from scratch", "Bayes", "together")
+LABELS = ("200", "1000", "all")
+
+
+def rights(record, *kinds):
+    """The shares that are right, {kind: (seeds,)}."""
+    return {kind: np.array([done[kind]["right"] for done in record.values()]) for kind in kinds}
+
+
+def by_labels(record):
+    """{model: {labels: (seeds,)}} of the record."""
+    return {
+        model: {labels: rights(record, f"{model}, {labels}")[f"{model}, {labels}"] for labels in LABELS}
+        for model in MODELS
+    }
+
+
+def table(record, *kinds):
+    """A line for each kind: the share that is right, by seed."""
+    found = rights(record, *kinds)
+    return "\n".join(f"{kind:22}" + "".join(f"{share:7.1%}" for share in found[kind]) for kind in kinds)
+
+
+def whole_table(record):
+    """The shares of all models with all numbers of labels, by seed."""
+    return table(record, *(f"{model}, {labels}" for labels in LABELS for model in MODELS))
