@@ -45,7 +45,9 @@ def fine_tuned(params, seed, labels, **wrong):
     """One fine-tuning and its examination; the scores are returned too."""
     training, held_out, _ = names.split()
     rng, recipe = np.random.default_rng([seed, 1]), trials.fine_tuning(labels)
-    labelled = names.few(training, EACH[labels], np.random.default_rng([seed, 2])) if EACH[labels] else training
+    labelled = (
+        names.few(training, EACH[labels], np.random.default_rng([seed, 2])) if EACH[labels] else training
+    )
     begin = head.start(params, trials.CONFIG, trials.C, rng)
     state, clock = train.State(begin, optim.adamw_init(begin), rng), time.process_time()
     engine = head.fine_tuner(trials.CONFIG, recipe, **wrong)
@@ -102,7 +104,11 @@ def main():
         if "asked all, 1000" not in record.get(str(seed), {}):
             done = record.setdefault(str(seed), {})
             of_seed(seed, done, lambda: write(record))
-            print(seed, {name: found.get("right") for name, found in done.items() if isinstance(found, dict)}, flush=True)
+            print(
+                seed,
+                {name: found.get("right") for name, found in done.items() if isinstance(found, dict)},
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -283,7 +283,12 @@ def attention_pool_backward(dy, x, w, real):
 ATTENTION_POOL_BACKWARD = Exercise(
     attention_pool_backward,
     outputs="dx dw",
-    inputs={"dy": normal("B D"), "x": repeating("B T D").then(lambda x: x / 2), "w": normal("D"), "real": REAL},
+    inputs={
+        "dy": normal("B D"),
+        "x": repeating("B T D").then(lambda x: x / 2),
+        "w": normal("D"),
+        "real": REAL,
+    },
     stories="""
     - dx has the path through the average only. x_t is read twice: it also makes the score that its weight
       comes from.

@@ -20,8 +20,15 @@ def rows_of_tokens(rows, asked):
             box = (x + 0.05, -y - 0.3), 0.9, 0.6
             ax.add_patch(FancyBboxPatch(*box, boxstyle="round,pad=0,rounding_size=0.1", fc=face, lw=0))
             ink, size = (COLOUR["black"], 8) if token in SPECIAL else (COLOUR["black"], LABEL)
-            ax.text(x + 0.5, -y, token.strip("[]") if token in SPECIAL else token, ha="center", va="center",
-                    fontsize=size, color=ink)
+            ax.text(
+                x + 0.5,
+                -y,
+                token.strip("[]") if token in SPECIAL else token,
+                ha="center",
+                va="center",
+                fontsize=size,
+                color=ink,
+            )
     ax.set(xlim=(-3.4, max(map(len, rows.values()))), ylim=(-len(rows) + 0.4, 0.6))
     ax.set_axis_off()
     return fig
@@ -65,19 +72,21 @@ def arrived(ax, lengths, tokens, start):
 def accuracies(table, levels):
     """Shares of right names by the number of labels: table {model: {labels: shares}}, a dot for each seed."""
     fig, ax = subplots(size=(WIDTH, 3.4))
-    looks = zip(("o", "s", "^"), ("blue", "vermilion", "green"))
-    places = sorted(next(iter(table.values())))
+    looks = zip(("o", "s", "^", "D"), ("blue", "vermilion", "green", "purple"))
+    places = list(next(iter(table.values())))
     for (mark, colour), (title, of_model) in zip(looks, table.items()):
         means = [np.mean(of_model[n]) for n in places]
         ax.plot(range(len(places)), means, color=COLOUR[colour], label=title)
         for x, n in enumerate(places):
-            ax.plot([x] * len(of_model[n]), of_model[n], mark, color=COLOUR[colour], ms=5, ls="none", mfc="none")
+            ax.plot(
+                [x] * len(of_model[n]), of_model[n], mark, color=COLOUR[colour], ms=5, ls="none", mfc="none"
+            )
     for name, level in levels.items():
         ax.axhline(level, color=COLOUR["grey"], lw=1, ls=":")
         ax.text(len(places) - 0.72, level, name, va="bottom", ha="right", fontsize=9, color=COLOUR["grey"])
-    ax.set_xticks(range(len(places)), [f"{n:,} labels" for n in places])
+    ax.set_xticks(range(len(places)), [f"{n} labels" for n in places])
     ax.set(ylim=(0, 1), ylabel="share right", xlim=(-0.3, len(places) - 0.7))
-    ax.legend(loc="upper left", fontsize=10)
+    ax.legend(loc="lower right", fontsize=10)
     return fig
 
 

@@ -36,7 +36,7 @@ class Classifier(torch.nn.Module):
         loss = self.loss(batch)
         loss.backward()
         grads = {n: part for n, part in twin.gradients(self.twin).items() if n not in self.rest}
-        W, b = (np.array(part.grad) for part in (self.linear.weight, self.linear.bias))
+        W, b = (part.grad.numpy().copy() for part in (self.linear.weight, self.linear.bias))
         return float(loss.detach()), grads | {"classifier": {"W": W.T, "b": b}}
 
 
@@ -45,9 +45,7 @@ def train(module, loss_of, state, draw, recipe, updates):
     import copy
 
     rng, losses = copy.deepcopy(state.rng), []
-    adam = torch.optim.Adam(
-        module.parameters(), betas=(recipe.beta_1, recipe.beta_2), eps=recipe.eps
-    )
+    adam = torch.optim.Adam(module.parameters(), betas=(recipe.beta_1, recipe.beta_2), eps=recipe.eps)
     for update in range(1, updates + 1):
         loss = loss_of(module, draw(rng, recipe.batch_size))
         adam.zero_grad()

@@ -16,9 +16,7 @@ from . import head
 
 C = len(names.LANGUAGES)
 
-CONFIG = bert_base(
-    V=names.V, D=64, H=4, F=128, N=2, T_max=32, segments=0, std=None, p=0.0, pad=names.PAD
-)
+CONFIG = bert_base(V=names.V, D=64, H=4, F=128, N=2, T_max=32, segments=0, std=None, p=0.0, pad=names.PAD)
 """The model of the chapter: BERT's form, small; one kind of segment, so none."""
 PRETRAINING = Recipe(steps=2000, batch_size=64, peak=0.003, warmup=100, label_smoothing=0.0)
 
@@ -27,7 +25,6 @@ def fine_tuning(labels):
     """The recipe with labels: 800 updates for "all" of them, 250 for fewer."""
     steps, peak = (800, 0.002) if labels == "all" else (250, 0.001)
     return Recipe(steps=steps, batch_size=64, peak=peak, warmup=50, label_smoothing=0.0)
-
 
 
 # Baselines that count ---------------------------------------------------------------------------------------
@@ -124,6 +121,17 @@ def scores(params, config, of, size=256):
     return found
 
 
+def masked_loss(params, config, batch, size=512):
+    """The mean cross-entropy of what a batch asks, some rows at a time."""
+    losses, numbers = [], []
+    for first in range(0, len(batch["tokens"]), size):
+        some = {name: array[first : first + size] for name, array in batch.items()}
+        z, _ = model.forward(params, config, some)
+        losses.append(cross_entropy(z, some["target_out"], config.pad)[0])
+        numbers.append(np.sum(some["target_out"] != config.pad))
+    return float(np.average(losses, weights=numbers))
+
+
 def log_softmax(z):
     z = z - z.max(axis=1, keepdims=True)
     return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
@@ -164,7 +172,9 @@ def calibration(z, labels, bins=10):
     sure, right = p.max(axis=1), z.argmax(axis=1) == labels
     place = np.minimum((sure * bins).astype(int), bins - 1)
     groups = [place == n for n in range(bins) if (place == n).any()]
-    return tuple(np.array([f(g) for g in groups]) for f in (lambda g: sure[g].mean(), lambda g: right[g].mean(), sum))
+    return tuple(
+        np.array([f(g) for g in groups]) for f in (lambda g: sure[g].mean(), lambda g: right[g].mean(), sum)
+    )
 
 
 # Where a gradient arrives -----------------------------------------------------------------------------------
