@@ -1,7 +1,7 @@
 """Names of territories and languages in twenty languages, as integers: one for each character.
 
-They come from Unicode CLDR by the package `babel`. Each name belongs to things, which CLDR tells by codes: the
-territory DE is "tyskland" in Danish and in Swedish. Three decisions make an examination of them.
+They come from Unicode CLDR by the package `babel`. Each name belongs to things, which CLDR tells by codes:
+the territory DE is "tyskland" in Danish and in Swedish. Three decisions make an examination of them.
 
     spelling     in small letters, since capitals alone would tell German; accents composed, quotes straight
     ambiguous    a name that several languages spell alike ("malta") has no single answer. It is never asked
@@ -50,7 +50,7 @@ LANGUAGES = {
 """The languages by code, neighbours side by side; a label is a place in this order."""
 SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]")
 PAD, CLS, SEP, MASK, UNK = range(5)
-"""Filling behind a row, its first token, its last, a hidden character, a character without a place of its own."""
+"""Filling behind a row, its first token, its last, a hidden character, one that is not in the list."""
 CHARACTERS = " '(),-.:abcdefghijklmnopqrstuvwxyzßàáâãäåæçèéêëíîïñòóôõöøúüýðþăąćčďđęěľłńňřśšťůźżžșț"
 V = len(SPECIAL) + len(CHARACTERS)
 LONGEST = 30
@@ -130,8 +130,8 @@ def found() -> dict[str, tuple[frozenset, frozenset]]:
 def split(every: int = 5) -> tuple[Names, Names, Names]:
     """Return training and held-out names, each of one language, and the unlabelled ones for training.
 
-    Of the things in the order of their codes each `every`-th is held out, with all its names. Raises TypeError
-    or ValueError unless `every` is an integer from 2 to the number of things.
+    Of the things in the order of their codes each `every`-th is held out, with all its names. Raises
+    TypeError or ValueError unless `every` is an integer from 2 to the number of things.
     """
     things = sorted(set().union(*(meant for _, meant in found().values())))
     check_integer("every", every, least=2, most=len(things))

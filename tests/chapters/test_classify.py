@@ -77,11 +77,10 @@ def classifier():
 
 
 def test_every_gradient_of_the_classifier_is_that_of_autograd(parts, classifier):
-    whole, params = classifier
+    _, params = classifier
     batch = masked.labelled_from(parts[0])(np.random.default_rng(5), 9)
-    rest = {part: whole[part] for part in ("head", "head_norm")}
     loss, grads = head.loss_and_gradients(params, trials.CONFIG, batch)
-    of_torch, wanted = torch_layer.Classifier(params, rest, trials.CONFIG).gradients(batch)
+    of_torch, wanted = torch_layer.Classifier(params, trials.CONFIG).gradients(batch)
     assert loss == pytest.approx(of_torch, rel=1e-12)
     compare(grads, wanted)
     for wrong in (head.no_dx, head.dx_to_all):
@@ -186,7 +185,7 @@ def test_the_figures_draw_what_they_are_given(record):
     counts = np.array(record["0"]["confusion"])
     shown = figures.confusions(counts).axes[0].images[0].get_array()
     np.testing.assert_allclose(shown, counts / counts.sum(axis=1, keepdims=True))
-    words = figures.arrived_in_words(np.array([[0, 1.0], [2, 1], [1, 3]]), ["[CLS]", "a"], 1)
+    words = figures.arrived_in_words({1: np.array([[0, 1.0], [2, 1], [1, 3]])}, ["[CLS]", "a"], 1)
     assert words.startswith("Asked for the hidden a: at the top only place 1") and "at CLS and at a" in words
 
 
@@ -265,7 +264,7 @@ def test_the_contrast_by_autograd():
 
 
 def test_the_cases_hold_what_the_tasks_speak_of():
-    """Padding before tokens, names of negative rows, rows and columns of zeros, answers that are not known."""
+    """Padding before tokens, names of negative rows, rows and columns of zeros, answers not known."""
     real = [case.inputs[2] for case in exercises.MAX_POOL_DX.cases]
     assert any((~mask[:, 0]).any() for mask in real) and all(mask.any(axis=1).all() for mask in real)
     shown = [

@@ -29,6 +29,11 @@ def max_pool_dx(dy, x, real):
     return wins * dy[:, None, :]
 
 
+def one_for_all(sizes, dy):
+    """The place of the largest of sizes (B, T), the same for all features: (B, D)."""
+    return np.repeat(sizes.argmax(axis=1)[:, None], dy.shape[1], axis=1)
+
+
 MAX_POOL_DX = Exercise(
     max_pool_dx,
     outputs="dx",
@@ -48,23 +53,23 @@ MAX_POOL_DX = Exercise(
           np.where(real[:, :, None], x, -np.inf) → x
           wins * dy[:, None, :] → real[:, :, None] * wins * dy[:, None, :]
     - One place for all features: that of the largest value of all. Each feature has its own largest value.
-          place = seen.argmax(axis=1) → place = seen.max(axis=2).argmax(axis=1)[:, None] + 0 * dy.astype(int)
+          place = seen.argmax(axis=1) → place = one_for_all(seen.max(axis=2), dy)
     - One place for all features: that of the largest sum. Each feature has its own largest value.
-          place = seen.argmax(axis=1) → place = seen.sum(axis=2).argmax(axis=1)[:, None] + 0 * dy.astype(int)
+          place = seen.argmax(axis=1) → place = one_for_all(seen.sum(axis=2), dy)
     - This is the gradient of the mean over the tokens. Of a maximum only the largest gets a gradient.
           wins = 1.0 * (t == place[:, None, :]) → wins = real[:, :, None] / real.sum(axis=1)[:, None, None]
     - This is the gradient of a sum: every token gets dy. Of a maximum only the largest gets a gradient.
           wins = 1.0 * (t == place[:, None, :]) → wins = 1.0 * real[:, :, None] + 0 * x
     - Every place gets dy, padding too. Of a maximum only the largest token gets a gradient.
           wins = 1.0 * (t == place[:, None, :]) → wins = 1.0 + 0 * x
-    - The value of the largest stands in the gradient. A maximum passes on what arrives, whatever its value is.
+    - The value of the largest stands in the gradient. A maximum passes on what arrives, whatever its value.
           return wins * dy[:, None, :] → return wins * x * dy[:, None, :]
     - dy is not multiplied: this says where the gradient goes, and not what it is.
           return wins * dy[:, None, :] → return wins
     - The smallest value is taken, not the largest.
           seen = np.where(real[:, :, None], x, -np.inf) → seen = np.where(real[:, :, None], -x, -np.inf)
     - The largest absolute value is taken. The maximum is that of the values with their signs.
-          seen = np.where(real[:, :, None], x, -np.inf) → seen = np.where(real[:, :, None], np.abs(x), -np.inf)
+          np.where(real[:, :, None], x, -np.inf) → np.where(real[:, :, None], np.abs(x), -np.inf)
     - Divided by the number of tokens. A maximum does not share out.
           return wins * dy[:, None, :] → return wins * dy[:, None, :] / real.sum(axis=1)[:, None, None]
     - The mask is turned round: true is a token, and padding was searched.
@@ -74,7 +79,7 @@ MAX_POOL_DX = Exercise(
     - This is the largest value itself, the forward.
           return wins * dy[:, None, :] → return wins * x
     - The gradient is spread by a softmax. A maximum passes all of it to one place.
-          wins = 1.0 * (t == place[:, None, :]) → wins = np.exp(seen) / np.exp(seen).sum(axis=1, keepdims=True)
+          1.0 * (t == place[:, None, :]) → np.exp(seen) / np.exp(seen).sum(axis=1, keepdims=True)
     """,
     hints="""
     - One feature of one name first: y is one of the numbers x_t. What is the derivative of y by each of them?
@@ -107,6 +112,17 @@ def macro_f1(counts):
     occurs = both > 0
     f1 = 2 * right[occurs] / both[occurs]
     return f1.mean()
+
+
+def f1_of_means(right, named, called):
+    """F1 of the mean precision and the mean recall."""
+    P, R = (right[called > 0] / called[called > 0]).mean(), (right[named > 0] / named[named > 0]).mean()
+    return 2 * P * R / (P + R)
+
+
+def mean_of_both(right, named, called):
+    """(P + R)/2 of each language."""
+    return (right / np.maximum(named, 1) + right / np.maximum(called, 1)) / 2
 
 
 def f1_of_shares(counts):
@@ -157,11 +173,11 @@ MACRO_F1 = Exercise(
     - The factor 2 is missing: F1 is 2PR/(P + R), which is 1 where both are 1.
           2 * right[occurs] → right[occurs]
     - This is F1 of the two means. Take F1 of each language, and then the mean.
-          return f1.mean() → P, R = (right[called > 0] / called[called > 0]).mean(), (right[named > 0] / named[named > 0]).mean(); return 2 * P * R / (P + R)
+          return f1.mean() → return f1_of_means(right, named, called)
     - F1 of each language is weighted by its number of names. In this mean all languages count alike.
           return f1.mean() → return (f1 * named[occurs]).sum() / named.sum()
     - This is the mean of precision and recall. F1 is their harmonic mean.
-          f1 = 2 * right[occurs] / both[occurs] → f1 = 0.5 * (right / np.maximum(named, 1) + right / np.maximum(called, 1))[occurs]
+          f1 = 2 * right[occurs] / both[occurs] → f1 = mean_of_both(right, named, called)[occurs]
     - This is a sum over the languages. The score is their mean.
           f1.mean() → f1.sum()
     - This is right over everything that is right, missed or wrongly called. F1 counts what is right twice,
@@ -169,10 +185,10 @@ MACRO_F1 = Exercise(
           f1 = 2 * right[occurs] / both[occurs] → f1 = right[occurs] / (both - right)[occurs]
     """,
     hints="""
-    - Of language k: precision P is the share of the names called k that are k, recall R the share of the names
-      of k that are called k. Both have counts[k, k] above.
-    - 2PR/(P + R) = 2 counts[k, k] / (row sum + column sum). So nothing has to be divided by 0, except where both
-      sums are 0.
+    - Of language k: precision P is the share of the names called k that are k, recall R the share of the
+      names of k that are called k. Both have counts[k, k] above.
+    - 2PR/(P + R) = 2 counts[k, k] / (row sum + column sum). So nothing has to be divided by 0, except where
+      both sums are 0.
     - `occurs = counts.sum(axis=0) + counts.sum(axis=1) > 0` says which languages belong to the mean.
     """,
 )
@@ -346,6 +362,12 @@ ATTENTION_POOL_BACKWARD = Exercise(
 # 5 ----------------------------------------------------------------------------------------------------------
 
 
+def of_columns(s):
+    """The gradient of the other direction: for each v a softmax over all u."""
+    q = np.exp(s - s.max(axis=0))
+    return (q / q.sum(axis=0) - np.eye(len(s))) / len(s)
+
+
 def contrastive_gradients(u, v, tau):
     s = u @ v.T / tau
     e = np.exp(s - s.max(axis=1, keepdims=True))
@@ -368,7 +390,8 @@ CONTRASTIVE_GRADIENTS = Exercise(
     },
     special={"similarities in the thousands": {"u": normal("T D").then(lambda u: 900 * u)}},
     only={
-        "similarities in the thousands": "There exp overflows, unless the largest of each row is taken away first."
+        "similarities in the thousands": "There exp overflows, unless the largest of each row is taken away "
+        "first."
     },
     stories="""
     - dv is not transposed: column j of ds belongs to v_j.
@@ -403,7 +426,7 @@ CONTRASTIVE_GRADIENTS = Exercise(
     - The identity is missing: ds is p without what is asked.
           (p - np.eye(B)) / B → p / B
     - Both directions are counted, from u to v and from v to u. The task asks for one.
-          du = ds @ v / tau → q = np.exp(s - s.max(axis=0)); q = q / q.sum(axis=0); ds = ds + (q - np.eye(B)) / B; du = ds @ v / tau
+          ds = (p - np.eye(B)) / B → ds = (p - np.eye(B)) / B + of_columns(s)
     - The gradient by τ lacks its sign: where s is multiplied by less, a larger τ makes it smaller.
           dtau = -(ds * s).sum() / tau → dtau = (ds * s).sum() / tau
     - dtau is divided by τ once too often: s contains one 1/τ already.

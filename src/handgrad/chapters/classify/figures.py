@@ -10,7 +10,7 @@ PALE = {"plain": "#DCEBF5", "asked": "#FBEBCC", "special": "#E6E6E6"}
 
 
 def rows_of_tokens(rows, asked):
-    """Tokens as cells, one line for each entry of rows {title: tokens}; the places in `asked` are coloured."""
+    """Tokens as cells, one line for each of rows {title: tokens}; places in `asked` are coloured."""
     fig, ax = subplots(size=(WIDTH, 0.55 * len(rows) + 0.3))
     for y, (title, tokens) in enumerate(rows.items()):
         ax.text(-0.15, -y, title, ha="right", va="center", fontsize=LABEL - 1)
@@ -58,15 +58,21 @@ def both_heads():
     return backward_graph(nodes, edges, height=4.4)
 
 
-def arrived(ax, lengths, tokens, start):
-    """Lengths of gradients (N + 1, T), the top of the encoder above: a share of the largest of each line."""
+def question(tokens, place):
+    """What is asked at a place, as it reads beside the slider; place 0 asks for the label."""
+    return "the label" if place == 0 else f"{tokens[place]} ({place})"
+
+
+def arrived(arrivals, tokens, ax, place):
+    """The lengths arrivals[place] (N + 1, T), the top of the encoder above, each line by its largest."""
+    lengths = arrivals[place]
     largest = lengths.max(axis=1, keepdims=True)
     depths = ["top", *(f"below block {n}" for n in reversed(range(len(lengths) - 1)))]
     words = [token.strip("[]") if token in SPECIAL else token.replace(" ", "␣") for token in tokens]
     heat_map(ax, lengths / np.where(largest > 0, largest, 1), depths, words, power=0.5, size=10)
     for y, x in np.argwhere(lengths == 0):
         ax.text(x, y, "0", ha="center", va="center", fontsize=9, color=COLOUR["grey"])
-    ax.set_title(start, fontsize=LABEL - 1)
+    ax.set_title("asked: the label" if place == 0 else f"hidden: {tokens[place]}", fontsize=LABEL - 1)
 
 
 def accuracies(table, levels):
@@ -129,10 +135,10 @@ def race(ours, theirs):
     return fig
 
 
-def arrived_in_words(lengths, tokens, place):
+def arrived_in_words(arrivals, tokens, place):
     """What `arrived` shows, for the question at this place (0: the label)."""
     asked = "the label" if place == 0 else f"the hidden {tokens[place]}"
-    most = [tokens[row.argmax()].strip("[]") for row in lengths[1:]]
+    most = [tokens[row.argmax()].strip("[]") for row in arrivals[place][1:]]
     where = " and ".join(f"at {token}" for token in dict.fromkeys(most))
     return (
         f"Asked for {asked}: at the top only place {place} has a gradient. Below the blocks every place has "

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from ... import fast, model
+from ... import fast, model, optim, train
 from ...algebra import namespace
 from ...ops import cross_entropy, cross_entropy_backward, linear, linear_backward
 from ...ops.table import Op
@@ -36,6 +36,13 @@ CLS_HEAD = Op(
 """The head as an entry for the checks."""
 
 
+def begun(params, config, classes, seed):
+    """The state of a training before its first update with labels: `start`, and a generator from `seed`."""
+    rng = np.random.default_rng(seed)
+    own = start(params, config, classes, rng)
+    return train.State(own, optim.adamw_init(own), rng)
+
+
 def start(params, config, classes, rng):
     """The parameters of a classifier: encoder and embedding, as given, and a new head, W from N(0, 0.02²)."""
     E = params["embedding"]["E"]
@@ -52,7 +59,7 @@ def forward(params, config, tokens, draw_keep=None):
 
 
 def backward(du, cache, head_backward=cls_head_backward):
-    """du (B, C) -> the gradients, a tree like the parameters. head_backward: another one, to see what it does."""
+    """du (B, C) -> the gradients, a tree like the parameters. head_backward: another, to see what it does."""
     dx, dW, db = head_backward(du, cache["read"])
     grads = model.encode_backward(dx, cache["encoded"])
     grads = {name: part for name, part in grads.items() if part}
@@ -79,6 +86,6 @@ def dx_to_all(du, cache):
 
 
 def fine_tuner(config, recipe, **wrong):
-    """The argument `engine` of `train.run` that trains a classifier: AdamW of `fast`, gradients of this file."""
+    """The argument `engine` of `train.run` for a classifier: AdamW of `fast`, gradients of this file."""
     gradients = partial(loss_and_gradients, **wrong)
     return lambda state, *_: fast.engine(state, config, recipe, gradients=gradients)

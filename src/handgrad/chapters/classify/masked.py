@@ -40,7 +40,7 @@ def by_length(pool):
 
 
 def drawn_from(pool, **options):
-    """The argument `draw` of `train.run`: names of the pool, corrupted anew each time; options of `corrupt`."""
+    """The argument `draw` of `train.run`: names of the pool, corrupted anew each time, with options."""
 
     def draw(rng, size):
         return corrupt(rng, near(rng, pool, size).tokens, **options)

@@ -10,11 +10,12 @@ from handgrad import twin
 class Classifier(torch.nn.Module):
     """The encoder of a twin and nn.Linear on row 0, with the parameters of `head.start`, in float64."""
 
-    def __init__(self, params, rest, config):
-        """rest: what the model has besides an encoder, its head for the vocabulary, which is not used."""
+    def __init__(self, params, config):
+        """The twin has a head for the vocabulary as well, which is not used."""
         super().__init__()
-        whole = {name: part for name, part in params.items() if name != "classifier"} | rest
-        self.twin, self.rest = twin.load(twin.Twin(config), whole), set(rest)
+        self.twin, self.rest = twin.Twin(config), {"head", "head_norm"}
+        whole = twin.dump(self.twin) | {name: part for name, part in params.items() if name != "classifier"}
+        twin.load(self.twin, whole)
         W = params["classifier"]["W"]
         self.linear = torch.nn.Linear(*W.shape, dtype=torch.float64)
         with torch.no_grad():
@@ -40,14 +41,14 @@ class Classifier(torch.nn.Module):
         return float(loss.detach()), grads | {"classifier": {"W": W.T, "b": b}}
 
 
-def train(module, loss_of, state, draw, recipe, updates):
+def train(module, state, draw, recipe, updates):
     """The losses of some updates by autograd and torch.optim.Adam, on the batches of `train.run`."""
     import copy
 
     rng, losses = copy.deepcopy(state.rng), []
     adam = torch.optim.Adam(module.parameters(), betas=(recipe.beta_1, recipe.beta_2), eps=recipe.eps)
     for update in range(1, updates + 1):
-        loss = loss_of(module, draw(rng, recipe.batch_size))
+        loss = module.loss(draw(rng, recipe.batch_size))
         adam.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(module.parameters(), recipe.max_norm)

@@ -3,8 +3,6 @@
 The notebook measures its own models with these functions, and benchmarks/classify.py those of several seeds.
 """
 
-from collections import Counter
-
 import numpy as np
 
 from ... import model, names
@@ -37,7 +35,7 @@ def grams(text, longest):
 
 
 class NaiveBayes:
-    """Multinomial naive Bayes over character n-grams: add-α counts, fitted to labelled names and no others."""
+    """Multinomial naive Bayes over character n-grams with add-α counts, fitted to labelled names only."""
 
     def __init__(self, labelled, longest=5, alpha=0.1):
         self.longest = longest
@@ -157,7 +155,7 @@ def confusion(z, labels):
 
 
 def spelled_alike(languages=2):
-    """How many names of CLDR two languages spell alike, of those that exactly so many share: counts (C, C)."""
+    """How many names two languages spell alike, of those that exactly so many share: counts (C, C)."""
     places, alike = {code: i for i, code in enumerate(names.LANGUAGES)}, np.zeros((C, C), int)
     for spoken, _ in names.found().values():
         at = [places[code] for code in spoken]
@@ -181,7 +179,7 @@ def calibration(z, labels, bins=10):
 
 
 def arrivals(dx, cache):
-    """The gradients (N + 1, B, T, D) of the stream of `model.encode`: above the last block, …, below the first.
+    """The gradients (N + 1, B, T, D) of the stream of `model.encode`, from the top to below the first block.
 
     dx (B, T, D): the gradient of the encoder's output; the encoder has no norm of its own at its end.
     """
@@ -239,3 +237,54 @@ def table(record, *kinds):
 def whole_table(record):
     """The shares of all models with all numbers of labels, by seed."""
     return table(record, *(f"{model}, {labels}" for labels in LABELS for model in MODELS))
+
+
+def reached(params, config, batch):
+    """Which rows of the stream get a gradient that is not 0 from the masked loss: Booleans (N + 1, B, T)."""
+    x, encoded = model.encode(params, config, batch["tokens"])
+    logits, headed = model.head(x, params, config)
+    _, counted = cross_entropy(logits, batch["target_out"], names.PAD)
+    dx, _, _ = model.head_backward(cross_entropy_backward(1.0, counted), headed)
+    return arrivals(dx, encoded).any(axis=-1)
+
+
+def kinds_of_place(batch):
+    """{kind: (B, T)}: each place of a masked batch is of one kind."""
+    tokens, asked = batch["tokens"], batch["target_out"] != names.PAD
+    kinds = {"asked": asked, "[CLS]": tokens == names.CLS, "padding": tokens == names.PAD}
+    return kinds | {"other": ~(asked | kinds["[CLS]"] | kinds["padding"])}
+
+
+def reached_by_kind(kinds, depths):
+    """A table: of the places of each kind, how many are reached at each depth."""
+    return "\n".join(
+        f"{kind:8}{of_kind.sum():4} places; not 0:"
+        + "".join(f"{(depth & of_kind).sum():5}" for depth in depths)
+        for kind, of_kind in kinds.items()
+    )
+
+
+def all_arrivals(params, classifier, config, tokens, label):
+    """{place: lengths of `of_hidden`} for each character of a row; at place 0 those of `of_label`."""
+    places = np.flatnonzero(tokens >= names.UNK).tolist()
+    found = {place: of_hidden(params, config, tokens, place) for place in places}
+    return found | {0: of_label(classifier, config, tokens, label)}
+
+
+def last_losses(record, *kinds):
+    """A line for each kind of pre-training: the mean of its last losses, by seed."""
+    return "\n".join(
+        f"{kind:22}" + "".join(f"{run[kind]['loss']:7.2f}" for run in record.values()) for kind in kinds
+    )
+
+
+def largest_pairs(counts, number):
+    """The pairs of languages with the largest counts (C, C), as texts: "da-nb 131"."""
+    codes, pairs = list(names.LANGUAGES), np.array(np.triu_indices(C, 1)).T
+    order = np.argsort(-counts[tuple(pairs.T)], kind="stable")[:number]
+    return [f"{codes[i]}-{codes[j]} {counts[i, j]}" for i, j in pairs[order]]
+
+
+def overconfidence(z, labels):
+    """By how much the mean of the largest probability exceeds the share that is right."""
+    return float(np.exp(log_softmax(z)).max(axis=1).mean() - accuracy(z, labels))
