@@ -390,3 +390,85 @@ def test_every_story_is_told_in_its_own_words(name):
     for story, program, _ in exercise.search.known:
         verdict = exercise.judge(program.function())
         assert verdict.status == "wrong" and verdict.diagnosis.startswith(story.words), story.words
+
+
+# Wrong answers that are on no list --------------------------------------------------------------------------
+
+
+def f1_by(divide, mean):
+    """macro_f1 from a way to divide, and a way to take the mean."""
+
+    def answer(counts):
+        right = np.diag(counts)
+        P, R = divide(right, counts.sum(axis=0)), divide(right, counts.sum(axis=1))
+        return mean(divide(2 * P * R, P + R), counts)
+
+    return answer
+
+
+def over(a, b):
+    with np.errstate(invalid="ignore"):
+        return a / b
+
+
+def pooled_with(backward, factor=1.0):
+    """attention_pool_backward with another way from da to ds, and dw times a factor."""
+
+    def answer(dy, x, w, real):
+        s = np.where(real, x @ w, -np.inf)
+        a = np.exp(s - s.max(1)[:, None])
+        a = a / a.sum(1)[:, None]
+        ds = backward(a, np.einsum("btd,bd->bt", x, dy))
+        dx = a[..., None] * dy[:, None] + ds[..., None] * w
+        return dx, factor * np.einsum("bt,btd->d", ds, x)
+
+    return answer
+
+
+def contrast_with(of_tau, order=(0, 1)):
+    def answer(u, v, tau):
+        s = u @ v.T / tau
+        p = np.exp(s - np.logaddexp.reduce(s, axis=1)[:, None])
+        ds = (p - np.eye(len(u))) / len(u)
+        both = ds @ v / tau, ds.T @ u / tau
+        return both[order[0]], both[order[1]], of_tau(ds, s, tau)
+
+    return answer
+
+
+def softmax_backward(a, da):
+    return a * (da - (a * da).sum(1, keepdims=True))
+
+
+def right_tau(ds, s, tau):
+    return -(ds * s).sum() / tau
+
+
+UNLISTED = [
+    ("max_pool_dx", lambda dy, x, real: -max_by_loops(dy, x, real), "The sign", ""),
+    ("max_pool_dx", lambda dy, x, real: 2 * max_by_loops(dy, x, real), "There is a factor", ""),
+    ("macro_f1", f1_by(over, lambda f1, n: np.nanmean(f1)), "Only languages with a right call", ""),
+    ("macro_f1", f1_by(over, lambda f1, n: np.nansum(f1) / len(n)), "A language that stands in neither", ""),
+    (
+        "several_labels_du",
+        lambda u, y, known, w: -1 * labels_by_loops(u, y, known, w),
+        "The sign is wrong",
+        "",
+    ),
+    (
+        "several_labels_du",
+        lambda u, y, known, w: known * w * (1 / (1 + np.exp(-u)) - y) / known.sum(),
+        "The weight stands at both terms",
+        "",
+    ),
+    ("attention_pool_backward", pooled_with(lambda a, da: -softmax_backward(a, da)), "The sign", ""),
+    ("attention_pool_backward", pooled_with(lambda a, da: da - (a * da).sum(1)[:, None]), "A factor", ""),
+    ("attention_pool_backward", pooled_with(softmax_backward, factor=2), "There is a factor", "dw"),
+    ("contrastive_gradients", contrast_with(right_tau, order=(1, 0)), "wrong order", ""),
+    ("contrastive_gradients", contrast_with(lambda ds, s, tau: -(ds * s).sum()), "dtau lacks", ""),
+]
+
+
+@pytest.mark.parametrize("name, answer, kind, where", UNLISTED, ids=range(len(UNLISTED)))
+def test_a_mistake_on_no_list_is_found(name, answer, kind, where):
+    check_answers(name, [answer], wrong=(kind, where))

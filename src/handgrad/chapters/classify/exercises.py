@@ -7,16 +7,15 @@ from ...course.judge.function import Exercise
 
 
 def real_tokens(rng, shape):
-    """False at padding, which may stand anywhere. Each sequence has padding, and two tokens if T > 2."""
-    real, rows, T = rng.random(shape) < 0.6, np.arange(shape[0]), shape[1]
-    place = (1 + rng.integers(T, size=shape[0])) % T
-    real[rows, (place - 2) % T] = T > 2
-    real[rows, place] = True
-    real[rows, (place - 1) % T] = T == 1
+    """False at padding, which may stand anywhere. Each sequence has padding if it is longer than 2."""
+    real, rows, S = rng.random(shape) < 0.6, np.arange(shape[0]), shape[1]
+    place = rng.integers(S, size=shape[0])
+    real[rows, place] = real[rows, place - 2] = True
+    real[rows, place - 1] = S < 3
     return real
 
 
-REAL = Draw("B T", real_tokens)
+REAL = Draw("B S", real_tokens)
 
 # 1 ----------------------------------------------------------------------------------------------------------
 
@@ -34,10 +33,20 @@ def one_for_all(sizes, dy):
     return np.repeat(sizes.argmax(axis=1)[:, None], dy.shape[1], axis=1)
 
 
+def in_front(real):
+    """As many places as there are tokens, at the front."""
+    return np.arange(real.shape[1]) < real.sum(axis=1, keepdims=True)
+
+
+def winners(values):
+    """1 where a value is the largest over the places."""
+    return 1.0 * (values == values.max(axis=1, keepdims=True))
+
+
 MAX_POOL_DX = Exercise(
     max_pool_dx,
     outputs="dx",
-    inputs={"dy": normal("B D"), "x": normal("B T D").then(lambda x: x - 1), "real": REAL},
+    inputs={"dy": normal("B D"), "x": normal("B S D").then(lambda x: x - 1), "real": REAL},
     stories="""
     - Padding takes part: where it holds the largest value, it gets the gradient. Hide it before you look for
       the largest.
@@ -74,6 +83,27 @@ MAX_POOL_DX = Exercise(
           return wins * dy[:, None, :] → return wins * dy[:, None, :] / real.sum(axis=1)[:, None, None]
     - The mask is turned round: true is a token, and padding was searched.
           np.where(real[:, :, None], x, -np.inf) → np.where(real[:, :, None], -np.inf, x)
+    - Of each token the largest feature is taken. The maximum runs over the tokens, for each feature.
+          wins = 1.0 * (t == place[:, None, :]) → wins = 1.0 * (seen == seen.max(axis=2, keepdims=True))
+    - Of each token the largest feature is taken, of padding too. The maximum runs over the tokens.
+          wins = 1.0 * (t == place[:, None, :]) → wins = 1.0 * (x == x.max(axis=2, keepdims=True))
+    - The largest is looked for over the batch. Each name has its own.
+          wins = 1.0 * (t == place[:, None, :]) → wins = 1.0 * (seen == seen.max(axis=0, keepdims=True))
+    - dy is summed over the batch. What arrives at a name goes to its own tokens.
+          return wins * dy[:, None, :] → return wins * dy.sum(axis=0)
+    - This is the gradient of a mean over all places, padding too. Of a maximum only the largest gets one.
+          wins = 1.0 * (t == place[:, None, :]) → wins = 1 / x.shape[1] + 0 * x
+    - The first token gets it all. Each feature looks for its largest token.
+          place = seen.argmax(axis=1) → place = one_for_all(real, dy)
+    - Padding is set to 0, not hidden: where all tokens are negative, 0 is the largest, and every padding gets
+      the gradient. Put -∞ there.
+          wins = 1.0 * (t == place[:, None, :]) → wins = winners(x * real[:, :, None])
+    - Padding is taken to stand at the end of each name. It may stand anywhere.
+          np.where(real[:, :, None], x, -np.inf) → np.where(in_front(real)[:, :, None], x, -np.inf)
+    - A token that wins in one feature gets the gradient of all of them. Each feature has its own winner.
+          1.0 * (t == place[:, None, :]) → 1.0 * (t == place[:, None, :]).any(axis=2, keepdims=True)
+    - This is the gradient of a ReLU: every positive value passes it on. Of a maximum only the largest does.
+          wins = 1.0 * (t == place[:, None, :]) → wins = 1.0 * (x > 0) * real[:, :, None]
     - Row 0 gets it all: that is the head of the chapter. Here each feature looks for its largest token.
           wins = 1.0 * (t == place[:, None, :]) → wins = 1.0 * (t == 0 * place[:, None, :])
     - This is the largest value itself, the forward.
@@ -114,10 +144,16 @@ def macro_f1(counts):
     return f1.mean()
 
 
-def f1_of_means(right, named, called):
-    """F1 of the mean precision and the mean recall."""
-    P, R = (right[called > 0] / called[called > 0]).mean(), (right[named > 0] / named[named > 0]).mean()
+def f1_of_means(right, named, called, zeros=False):
+    """F1 of the mean precision and the mean recall. zeros: 0 counts where they are not defined."""
+    P, R = (np.where(n > 0, right / np.maximum(n, 1), 0 if zeros else np.nan) for n in (called, named))
+    P, R = np.nanmean(P), np.nanmean(R)
     return 2 * P * R / (P + R)
+
+
+def root_of_both(right, named, called):
+    """√(P R) of each language."""
+    return np.sqrt(right / np.maximum(named, 1) * (right / np.maximum(called, 1)))
 
 
 def mean_of_both(right, named, called):
@@ -178,6 +214,10 @@ MACRO_F1 = Exercise(
           return f1.mean() → return (f1 * named[occurs]).sum() / named.sum()
     - This is the mean of precision and recall. F1 is their harmonic mean.
           f1 = 2 * right[occurs] / both[occurs] → f1 = mean_of_both(right, named, called)[occurs]
+    - The geometric mean of precision and recall stands here. F1 is their harmonic mean, 2PR/(P + R).
+          f1 = 2 * right[occurs] / both[occurs] → f1 = root_of_both(right, named, called)[occurs]
+    - This is F1 of the two means, 0 where one is not defined. Take F1 of each language, and then the mean.
+          return f1.mean() → return f1_of_means(right, named, called, zeros=True)
     - This is a sum over the languages. The score is their mean.
           f1.mean() → f1.sum()
     - This is right over everything that is right, missed or wrongly called. F1 counts what is right twice,
@@ -245,6 +285,13 @@ SEVERAL_LABELS_DU = Exercise(
           m = known.sum() → m = np.maximum(known.sum(axis=0), 1)
     - Not divided: this is the gradient of a sum.
           known.sum() → 1
+    - A mean of means: each name is divided by the number of its own known entries, and then by the number of
+      names. The mean is one over all known entries.
+          m = known.sum() → m = np.maximum(known.sum(axis=1, keepdims=True), 1) * len(u)
+    - The sign in the exponent is missing: this σ falls where the score rises.
+          np.exp(-u) → np.exp(u)
+    - The weight multiplies the score inside σ. It belongs before the logarithm of a yes.
+          np.exp(-u) → np.exp(-w * u)
     - An entry that is not known gets a gradient. Nothing is asked there.
           return known * (of_yes + of_no) / m → return (of_yes + of_no) / m
     - An entry that is not known is taken for a no.
@@ -301,7 +348,7 @@ ATTENTION_POOL_BACKWARD = Exercise(
     outputs="dx dw",
     inputs={
         "dy": normal("B D"),
-        "x": repeating("B T D").then(lambda x: x / 2),
+        "x": repeating("B S D").then(lambda x: x / 2),
         "w": normal("D"),
         "real": REAL,
     },
@@ -362,6 +409,10 @@ ATTENTION_POOL_BACKWARD = Exercise(
 # 5 ----------------------------------------------------------------------------------------------------------
 
 
+def lengths(rows):
+    return np.sqrt((rows**2).sum(axis=1))
+
+
 def of_columns(s):
     """The gradient of the other direction: for each v a softmax over all u."""
     q = np.exp(s - s.max(axis=0))
@@ -384,11 +435,11 @@ CONTRASTIVE_GRADIENTS = Exercise(
     contrastive_gradients,
     outputs="du dv dtau",
     inputs={
-        "u": normal("T D"),
-        "v": normal("T D"),
+        "u": normal("S D"),
+        "v": normal("S D"),
         "tau": Draw("", lambda rng, shape: rng.uniform(0.4, 0.8)),
     },
-    special={"similarities in the thousands": {"u": normal("T D").then(lambda u: 900 * u)}},
+    special={"similarities in the thousands": {"u": normal("S D").then(lambda u: 900 * u)}},
     only={
         "similarities in the thousands": "There exp overflows, unless the largest of each row is taken away "
         "first."
@@ -427,6 +478,10 @@ CONTRASTIVE_GRADIENTS = Exercise(
           (p - np.eye(B)) / B → p / B
     - Both directions are counted, from u to v and from v to u. The task asks for one.
           ds = (p - np.eye(B)) / B → ds = (p - np.eye(B)) / B + of_columns(s)
+    - The mean of both directions is taken, from u to v and from v to u. The task asks for the first.
+          ds = (p - np.eye(B)) / B → ds = ((p - np.eye(B)) / B + of_columns(s)) / 2
+    - The rows are divided by their lengths in the softmax: a cosine. The task takes the plain product.
+          s = u @ v.T / tau → s = u @ v.T / tau / lengths(u)[:, None] / lengths(v)
     - The gradient by τ lacks its sign: where s is multiplied by less, a larger τ makes it smaller.
           dtau = -(ds * s).sum() / tau → dtau = (ds * s).sum() / tau
     - dtau is divided by τ once too often: s contains one 1/τ already.
