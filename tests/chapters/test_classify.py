@@ -446,7 +446,7 @@ def right_tau(ds, s, tau):
 
 UNLISTED = [
     ("max_pool_dx", lambda dy, x, real: -max_by_loops(dy, x, real), "The sign", ""),
-    ("max_pool_dx", lambda dy, x, real: 2 * max_by_loops(dy, x, real), "There is a factor", ""),
+    ("max_pool_dx", lambda dy, x, real: 2 * max_by_loops(dy, x, real), "There is a factor|A number", ""),
     ("macro_f1", f1_by(over, lambda f1, n: np.nanmean(f1)), "Only languages with a right call", ""),
     ("macro_f1", f1_by(over, lambda f1, n: np.nansum(f1) / len(n)), "A language that stands in neither", ""),
     (
