@@ -89,10 +89,10 @@ def accuracies(table, levels):
             )
     for name, level in levels.items():
         ax.axhline(level, color=COLOUR["grey"], lw=1, ls=":")
-        ax.text(len(places) - 0.72, level, name, va="bottom", ha="right", fontsize=9, color=COLOUR["grey"])
+        ax.text(len(places) - 0.72, level, name, va="bottom", ha="right", fontsize=LABEL - 2)
     ax.set_xticks(range(len(places)), [f"{n} labels" for n in places])
     ax.set(ylim=(0, 1), ylabel="share right", xlim=(-0.3, len(places) - 0.7))
-    ax.legend(loc="lower right", fontsize=10)
+    ax.legend(loc="upper left", fontsize=10)
     return fig
 
 
@@ -110,11 +110,14 @@ def confusions(counts):
 
 
 def reliability(curves):
-    """Share right against confidence: curves {title: (confidence, share right, names)}."""
+    """Share right against confidence: curves {title: (confidence, share right, names)}; ten names or more."""
     fig, ax = subplots(size=(WIDTH, 3.2))
     ax.plot([0, 1], [0, 1], color=COLOUR["grey"], lw=1, ls=":")
-    for (mark, colour), (title, (sure, right, _)) in zip((("o", "blue"), ("^", "green")), curves.items()):
-        ax.plot(sure, right, marker=mark, color=COLOUR[colour], label=title)
+    for (mark, colour), (title, (sure, right, number)) in zip(
+        (("o", "blue"), ("^", "green")), curves.items()
+    ):
+        some = np.asarray(number) >= 10
+        ax.plot(sure[some], right[some], marker=mark, color=COLOUR[colour], label=title)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="share right")
     ax.legend(loc="upper left", fontsize=10)
     return fig
