@@ -444,7 +444,75 @@ def right_tau(ds, s, tau):
     return -(ds * s).sum() / tau
 
 
+def contrast_but(**others):
+    """contrastive_gradients with other gradients, each from u, v, tau, p."""
+
+    def answer(u, v, tau):
+        p = np.exp(u @ v.T / tau - np.logaddexp.reduce(u @ v.T / tau, axis=1)[:, None])
+        found = dict(zip(("du", "dv", "dtau"), contrast_by_einsum(u, v, tau), strict=True))
+        return tuple((found | {name: of(u, v, tau, p) for name, of in others.items()}).values())
+
+    return answer
+
+
+def pooled_from(score, of_score=1, of_rows=1):
+    """attention_pool_backward from other scores; of_score, of_rows: factors of ds and dx at padding."""
+
+    def answer(dy, x, w, real):
+        e = np.exp(score(x, w, real))
+        a = e / e.sum(1)[:, None]
+        ds = softmax_backward(a, np.einsum("btd,bd->bt", x, dy)) * np.where(real, 1, of_score)
+        dx = (a[..., None] * dy[:, None] + ds[..., None] * w) * np.where(real, 1, of_rows)[..., None]
+        return dx, np.einsum("bt,btd->d", ds, x)
+
+    return answer
+
+
+def pooled_rows(dy, x, w, real):
+    """Padding is multiplied away at the beginning, and differentiated through."""
+    kept = real[..., None]
+    dx, dw = pooled_from(lambda x, w, real: x @ w)(dy, x * kept, w, real)
+    return dx * kept, dw
+
+
+def one_hot(values, axis):
+    return values == values.max(axis=axis, keepdims=True)
+
+
+def f1_of(counts, chosen):
+    """F1 of the mean precision and the mean recall over some of the languages; 0 where not defined."""
+    named, called, right = counts.sum(1), counts.sum(0), np.diag(counts)
+    P, R = ((right / np.maximum(n, 1))[chosen(named, called)].mean() for n in (called, named))
+    return 2 * P * R / (P + R)
+
+
 UNLISTED = [
+    ("max_pool_dx", lambda dy, x, real: one_hot(x, 0) * real[..., None] * dy[:, None], "The largest is", ""),
+    ("macro_f1", lambda n: f1_of(n, lambda a, b: a + b > 0), "This is F1 of the means", ""),
+    ("macro_f1", lambda n: f1_of(n, lambda a, b: a > 0), "This is F1 of the means", ""),
+    (
+        "several_labels_du",
+        lambda u, y, known, w: (w * y + (1 - y)) * (1 / (1 + np.exp(-u * known)) - y) / known.sum(),
+        "Where nothing is known the score is set to 0",
+        "",
+    ),
+    ("attention_pool_backward", pooled_from(lambda x, w, r: (x @ w) * r, 0), "Padding has the score 0", ""),
+    ("attention_pool_backward", pooled_from(lambda x, w, r: x @ w, 1, 0), "Padding takes part", ""),
+    ("attention_pool_backward", pooled_rows, "The rows of padding are set to 0", ""),
+    (
+        "contrastive_gradients",
+        contrast_but(dv=lambda u, v, t, p: -u / len(u) / t),
+        "dv has the own pairs",
+        "",
+    ),
+    (
+        "contrastive_gradients",
+        contrast_but(du=lambda u, v, t, p: -v / len(u) / t),
+        "du has the own pairs",
+        "",
+    ),
+    ("contrastive_gradients", contrast_but(dv=lambda u, v, t, p: p.T @ u / len(u) / t), "In dv stands p", ""),
+    ("contrastive_gradients", contrast_with(lambda ds, s, tau: (ds * s).sum()), "dtau is Σ ds s", ""),
     ("max_pool_dx", lambda dy, x, real: -max_by_loops(dy, x, real), "The sign", ""),
     ("max_pool_dx", lambda dy, x, real: 2 * max_by_loops(dy, x, real), "There is a factor|A number", ""),
     ("macro_f1", f1_by(over, lambda f1, n: np.nanmean(f1)), "Only languages with a right call", ""),

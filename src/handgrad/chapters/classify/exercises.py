@@ -43,6 +43,13 @@ def winners(values):
     return 1.0 * (values == values.max(axis=1, keepdims=True))
 
 
+def winners_along(axis, values):
+    """1 at the first of the largest values along an axis."""
+    won = np.zeros(values.shape)
+    np.put_along_axis(won, values.argmax(axis=axis, keepdims=True), 1, axis=axis)
+    return won
+
+
 MAX_POOL_DX = Exercise(
     max_pool_dx,
     outputs="dx",
@@ -85,6 +92,18 @@ MAX_POOL_DX = Exercise(
           np.where(real[:, :, None], x, -np.inf) → np.where(real[:, :, None], -np.inf, x)
     - Of each token the largest feature is taken. The maximum runs over the tokens, for each feature.
           wins = 1.0 * (t == place[:, None, :]) → wins = 1.0 * (seen == seen.max(axis=2, keepdims=True))
+    - Of each token the largest feature is taken: argmax runs over the features, and not over the tokens.
+          1.0 * (t == place[:, None, :]) → real[:, :, None] * winners_along(2, seen)
+    - Of each place the largest feature is taken: argmax runs over the features, and not over the tokens.
+          1.0 * (t == place[:, None, :]) → winners_along(2, seen)
+    - The largest token is looked for over the batch: argmax runs over the names. Each name has its own.
+          1.0 * (t == place[:, None, :]) → real[:, :, None] * winners_along(0, seen)
+    - The largest is looked for over the batch, padding too: argmax runs over the names. Each has its own.
+          1.0 * (t == place[:, None, :]) → winners_along(0, x)
+    - The largest is looked for over the batch, and padding set to 0 afterwards. Each name has its own.
+          1.0 * (t == place[:, None, :]) → real[:, :, None] * winners_along(0, x)
+    - One value of a name is taken, the largest of all its features. Each feature has its own largest value.
+          1.0 * (t == place[:, None, :]) → 1.0 * (seen == seen.max(axis=(1, 2), keepdims=True))
     - Of each token the largest feature is taken, of padding too. The maximum runs over the tokens.
           wins = 1.0 * (t == place[:, None, :]) → wins = 1.0 * (x == x.max(axis=2, keepdims=True))
     - The largest is looked for over the batch. Each name has its own.
@@ -218,6 +237,18 @@ MACRO_F1 = Exercise(
           f1 = 2 * right[occurs] / both[occurs] → f1 = root_of_both(right, named, called)[occurs]
     - This is F1 of the two means, 0 where one is not defined. Take F1 of each language, and then the mean.
           return f1.mean() → return f1_of_means(right, named, called, zeros=True)
+    - This is F1 of the means of precision and recall over the languages that occur. Take F1 of each language,
+      and then the mean.
+          return f1.mean() → return f1_of_means(right[occurs], named[occurs], called[occurs], zeros=True)
+    - This is F1 of the means of precision and recall over the languages that have names. Take F1 of each
+      language, and then the mean.
+          return f1.mean() → return f1_of_means(*(n[named > 0] for n in (right, named, called)), zeros=True)
+    - This is F1 of the means of precision and recall over the languages that are called. Take F1 of each
+      language, and then the mean.
+          return f1.mean() → return f1_of_means(*(n[called > 0] for n in (right, named, called)), zeros=True)
+    - This is F1 of the means of precision and recall over the languages that have names and are called. Take
+      F1 of each language, and then the mean; with one of the two missing it is 0.
+          return f1.mean() → return f1_of_means(*(n[named * called > 0] for n in (right, named, called)))
     - This is a sum over the languages. The score is their mean.
           f1.mean() → f1.sum()
     - This is right over everything that is right, missed or wrongly called. F1 counts what is right twice,
@@ -293,6 +324,20 @@ SEVERAL_LABELS_DU = Exercise(
     - The weight multiplies the score inside σ. It belongs before the logarithm of a yes.
           np.exp(-u) → np.exp(-w * u)
     - An entry that is not known gets a gradient. Nothing is asked there.
+          return known * (of_yes + of_no) / m → return (of_yes + of_no) / m
+    - Where nothing is known the score is set to 0, and gets a gradient all the same: σ(0) is ½. Multiply the
+      gradient by `known`, not the score.
+          sigma = 1 / (1 + np.exp(-u)) → sigma = 1 / (1 + np.exp(-u * known))
+          return known * (of_yes + of_no) / m → return (of_yes + of_no) / m
+    - Score and answer are set to 0 where nothing is known, and the score gets a gradient all the same, that
+      of a no with σ(0) = ½. Multiply the gradient by `known`.
+          sigma = 1 / (1 + np.exp(-u)) → sigma = 1 / (1 + np.exp(-u * known))
+          of_yes = w * y * (sigma - 1) → of_yes = known * w * y * (sigma - 1)
+          of_no = (1 - y) * sigma → of_no = (1 - known * y) * sigma
+          return known * (of_yes + of_no) / m → return (of_yes + of_no) / m
+    - σ is set to 0 where nothing is known. There a yes still gets a gradient, as if it were missed for sure.
+      Multiply the gradient by `known`, not σ.
+          sigma = 1 / (1 + np.exp(-u)) → sigma = known / (1 + np.exp(-u))
           return known * (of_yes + of_no) / m → return (of_yes + of_no) / m
     - An entry that is not known is taken for a no.
           of_yes = w * y * (sigma - 1) → of_yes = known * w * y * (sigma - 1)
@@ -371,6 +416,55 @@ ATTENTION_POOL_BACKWARD = Exercise(
           s = np.where(real, x @ w, -np.inf) → s = x @ w
     - Padding has the score 0, not -∞: its weight is not 0.
           s = np.where(real, x @ w, -np.inf) → s = np.where(real, x @ w, 0)
+    - Padding has the score 0, not -∞: its weight is not 0, and the tokens share with it. That no gradient
+      goes into its score does not mend this.
+          s = np.where(real, x @ w, -np.inf) → s = np.where(real, x @ w, 0)
+          ds = a * (da - mean) → ds = real * a * (da - mean)
+    - Padding has the score 0, not -∞: its weight is not 0, and the tokens share with it. That both its
+      gradients are set to 0 does not mend this.
+          s = np.where(real, x @ w, -np.inf) → s = np.where(real, x @ w, 0)
+          ds = a * (da - mean) → ds = real * a * (da - mean)
+          dx = as_value + as_key → dx = real[:, :, None] * (as_value + as_key)
+    - Padding has the score 0, not -∞: its weight is not 0, and the tokens share with it. That its dx is set
+      to 0 afterwards does not mend this.
+          s = np.where(real, x @ w, -np.inf) → s = np.where(real, x @ w, 0)
+          dx = as_value + as_key → dx = real[:, :, None] * (as_value + as_key)
+    - The rows of padding are set to 0, and then their scores are 0, not -∞: their weights are not 0, and the
+      average is too small.
+          s = np.where(real, x @ w, -np.inf) → s = np.where(real, x @ w, 0)
+          da = (x * dy[:, None, :]).sum(axis=2) → da = real * (x * dy[:, None, :]).sum(axis=2)
+          dx = as_value + as_key → dx = real[:, :, None] * (as_value + as_key)
+          dw = (ds[:, :, None] * x) → dw = (ds[:, :, None] * real[:, :, None] * x)
+    - The rows of padding are set to 0, and then their scores are 0, not -∞: they get a weight, and a
+      gradient.
+          s = np.where(real, x @ w, -np.inf) → s = np.where(real, x @ w, 0)
+          da = (x * dy[:, None, :]).sum(axis=2) → da = real * (x * dy[:, None, :]).sum(axis=2)
+          dw = (ds[:, :, None] * x) → dw = (ds[:, :, None] * real[:, :, None] * x)
+    - Padding takes part in the softmax, and only its dx is set to 0 afterwards. Hide it before: with -∞ as a
+      score its weight is 0.
+          s = np.where(real, x @ w, -np.inf) → s = x @ w
+          dx = as_value + as_key → dx = real[:, :, None] * (as_value + as_key)
+    - The softmax runs over the batch. Each name has its own, over its places.
+          s = np.where(real, x @ w, -np.inf) → s = np.where(real, x @ w, -1e30)
+          e = np.exp(s - s.max(axis=1, keepdims=True)) → e = np.exp(s - s.max(axis=0))
+          a = e / e.sum(axis=1, keepdims=True) → a = e / e.sum(axis=0)
+          mean = (a * da).sum(axis=1, keepdims=True) → mean = (a * da).sum(axis=0)
+    - The softmax runs over the batch, its backward over the places. Each name has its own softmax.
+          s = np.where(real, x @ w, -np.inf) → s = np.where(real, x @ w, -1e30)
+          e = np.exp(s - s.max(axis=1, keepdims=True)) → e = np.exp(s - s.max(axis=0))
+          a = e / e.sum(axis=1, keepdims=True) → a = e / e.sum(axis=0)
+    - One softmax runs over all names. Each name has its own, over its places.
+          e = np.exp(s - s.max(axis=1, keepdims=True)) → e = np.exp(s - s.max())
+          a = e / e.sum(axis=1, keepdims=True) → a = e / e.sum()
+          mean = (a * da).sum(axis=1, keepdims=True) → mean = (a * da).sum()
+    - dw is made with dy and the weights a: that is the way of x_t through the average. w stands in the scores
+      only, and gets ds_t x_t.
+          dw = (ds[:, :, None] * x) → dw = (a[:, :, None] * dy[:, None, :])
+    - dw is y times dy, summed over the batch: that is the way of the rows into the average. w stands in the
+      scores only, and gets ds_t x_t.
+          dw = (ds[:, :, None] * x) → dw = (a[:, :, None] * x * dy[:, None, :])
+    - dw is made with da and the weights a, without the softmax: w stands in the scores, and gets ds_t x_t.
+          dw = (ds[:, :, None] * x) → dw = ((a * da)[:, :, None] * x)
     - The weights are those of all places, with 0 written at padding afterwards: those of the tokens no longer
       add up to 1.
           s = np.where(real, x @ w, -np.inf) → s = x @ w
@@ -447,6 +541,20 @@ CONTRASTIVE_GRADIENTS = Exercise(
     stories="""
     - dv is not transposed: column j of ds belongs to v_j.
           dv = ds.T @ u → dv = ds @ u
+    - dv has the own pairs only. v_j stands in the similarities of every u, and each of the others pushes it
+      away, by p.
+          dv = ds.T @ u / tau → dv = -u / (B * tau)
+    - du has the own pairs only. u_i stands in the similarities to every v, and each of the others pushes it
+      away, by p.
+          du = ds @ v / tau → du = -v / (B * tau)
+    - In dv stands p where ds should: of the own pair 1 is to be taken away.
+          dv = ds.T @ u / tau → dv = p.T @ u / (B * tau)
+    - In du stands p where ds should: of the own pair 1 is to be taken away.
+          du = ds @ v / tau → du = p @ v / (B * tau)
+    - In dtau stands p where ds should: of the own pair 1 is to be taken away.
+          dtau = -(ds * s).sum() / tau → dtau = -(p * s).sum() / (B * tau)
+    - dv belongs to the other direction, a softmax for each v over all u. It is a column of the same ds.
+          dv = ds.T @ u / tau → dv = of_columns(s).T @ u / tau
     - In du the own u stands where v should.
           du = ds @ v / tau → du = ds @ u / tau
     - Not divided by the number of names: the loss is a mean.
@@ -484,6 +592,8 @@ CONTRASTIVE_GRADIENTS = Exercise(
           s = u @ v.T / tau → s = u @ v.T / tau / lengths(u)[:, None] / lengths(v)
     - The gradient by τ lacks its sign: where s is multiplied by less, a larger τ makes it smaller.
           dtau = -(ds * s).sum() / tau → dtau = (ds * s).sum() / tau
+    - dtau is Σ ds s, the derivative by the logarithm of 1/τ. By τ it is -1/τ times as large.
+          dtau = -(ds * s).sum() / tau → dtau = (ds * s).sum()
     - dtau is divided by τ once too often: s contains one 1/τ already.
           dtau = -(ds * s).sum() / tau → dtau = -(ds * s).sum() / tau**2
     - dtau lacks a 1/τ: the derivative of 1/τ is -1/τ², and s contains one of these only.
