@@ -14,6 +14,7 @@ frozen        fine-tuning with a wrong backward of the head: the encoder receive
 to all rows   another: every row of the encoder receives what belongs to row 0
 Bayes         naive Bayes fitted to the same labels
 together      ln p of the model and of Bayes added, as `trials.together` says
+too sure      by how much the mean confidence of "pre-trained, all" exceeds the share that is right
 """
 
 import argparse
@@ -80,10 +81,11 @@ def of_seed(seed, done, save):
                     "longest": how[0],
                     "alpha": how[1],
                 }
-                both = trials.together(z, of_bayes)
+                both = trials.together(z, of_bayes, how[0])
                 done[f"together, {labels}"] = {"right": trials.accuracy(both, held_out.labels)}
                 if labels == "all":
                     done["confusion"] = trials.confusion(z, held_out.labels).tolist()
+                    done["too sure"] = trials.overconfidence(z, held_out.labels)
             save()
     for name, backward in WRONG.items():
         done[f"{name}, 1000"], *_ = fine_tuned(trained, seed, "1000", head_backward=backward)

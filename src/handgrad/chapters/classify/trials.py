@@ -138,8 +138,8 @@ def log_softmax(z):
 def together(z, of_bayes, longest=5):
     """Both opinions: ln p of the model and ln p of Bayes, whose scores are divided by `longest` before.
 
-    Bayes takes its pieces for independent, and each character stands in about `longest` pieces of each length
-    up to `longest`: it counts what it sees several times. Nothing is fitted.
+    The score of Bayes is a sum over the lengths 1 … `longest` of its pieces. Divided, it is the mean of what
+    each length by itself would say (but for the prior). That is a choice; nothing is fitted.
     """
     return log_softmax(z) + log_softmax(of_bayes / longest)
 
