@@ -1,0 +1,149 @@
+"""The figures of chapter 18. Each function draws what it is given; the notebook computes every number."""
+
+import numpy as np
+from matplotlib.patches import FancyBboxPatch
+
+from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, heat_map, subplots
+from handgrad.names import LANGUAGES, SPECIAL
+
+PALE = {"plain": "#DCEBF5", "asked": "#FBEBCC", "special": "#E6E6E6"}
+
+
+def rows_of_tokens(rows, asked):
+    """Tokens as cells, one line for each of rows {title: tokens}; places in `asked` are coloured."""
+    fig, ax = subplots(size=(WIDTH, 0.55 * len(rows) + 0.3))
+    for y, (title, tokens) in enumerate(rows.items()):
+        ax.text(-0.15, -y, title, ha="right", va="center", fontsize=LABEL - 1)
+        for x, token in enumerate(tokens):
+            special = token in SPECIAL and x not in asked
+            face = PALE["asked" if x in asked else "special" if special else "plain"]
+            box = (x + 0.05, -y - 0.3), 0.9, 0.6
+            ax.add_patch(FancyBboxPatch(*box, boxstyle="round,pad=0,rounding_size=0.1", fc=face, lw=0))
+            ink, size = (COLOUR["black"], 8) if token in SPECIAL else (COLOUR["black"], LABEL)
+            ax.text(
+                x + 0.5,
+                -y,
+                token.strip("[]") if token in SPECIAL else token,
+                ha="center",
+                va="center",
+                fontsize=size,
+                color=ink,
+            )
+    ax.set(xlim=(-3.4, max(map(len, rows.values()))), ylim=(-len(rows) + 0.4, 0.6))
+    ax.set_axis_off()
+    return fig
+
+
+def one_name():
+    """Three classes: the example worked by hand, on the edges of its graph."""
+    nodes = {"x₀": (0, 0), "W": (0, 2), "u": (1.3, 1), "p": (2.6, 1), "L": (3.6, 1)}
+    edges = [
+        ("x₀", "u", "(1, 2)", "", "(−4, 2)/4"),
+        ("W", "u", "(2, 0, 2 | −1, 0, −1)", "", "(−3, 2, 1 | −6, 4, 2)/4"),
+        ("u", "p", "(0, ln 2, 0)", "", "(−3, 2, 1)/4"),
+        ("p", "L", "(1, 2, 1)/4", "", "(−4, 0, 0)"),
+    ]
+    return backward_graph(nodes, edges, height=3.6)
+
+
+def both_heads():
+    """One encoder and its two heads, with the gradients that come back."""
+    nodes = {"encoder": (0, 1), "vocabulary": (1.5, 0), "[CLS]": (1.5, 2), "L": (3, 1)}
+    edges = [
+        ("encoder", "vocabulary", "x", "(B,T,D)", "dx"),
+        ("encoder", "[CLS]", "x₀", "(B,D)", "dx₀"),
+        ("vocabulary", "L", "z", "(B,T,V)", "dz"),
+        ("[CLS]", "L", "u", "(B,C)", "du"),
+    ]
+    return backward_graph(nodes, edges, height=4.4)
+
+
+def question(tokens, place):
+    """What is asked at a place, as it reads beside the slider; place 0 asks for the label."""
+    return "the label" if place == 0 else f"{tokens[place]} ({place})"
+
+
+def arrived(arrivals, tokens, ax, place):
+    """The lengths arrivals[place] (N + 1, T), the top of the encoder above, each line by its largest."""
+    lengths = arrivals[place]
+    largest = lengths.max(axis=1, keepdims=True)
+    depths = ["top", *(f"below block {n}" for n in reversed(range(len(lengths) - 1)))]
+    words = [token.strip("[]") if token in SPECIAL else token.replace(" ", "␣") for token in tokens]
+    heat_map(ax, lengths / np.where(largest > 0, largest, 1), depths, words, power=0.5, size=10)
+    for y, x in np.argwhere(lengths == 0):
+        ax.text(x, y, "0", ha="center", va="center", fontsize=9, color=COLOUR["grey"])
+    ax.set_title("asked: the label" if place == 0 else f"hidden: {tokens[place]}", fontsize=LABEL - 1)
+
+
+def accuracies(table, levels):
+    """Shares of right names by the number of labels: table {model: {labels: shares}}, a dot for each seed."""
+    fig, ax = subplots(size=(WIDTH, 3.4))
+    looks = zip(("o", "s", "^", "D"), ("blue", "vermilion", "green", "purple"))
+    places = list(next(iter(table.values())))
+    for (mark, colour), (title, of_model) in zip(looks, table.items()):
+        means = [np.mean(of_model[n]) for n in places]
+        ax.plot(range(len(places)), means, color=COLOUR[colour], label=title)
+        for x, n in enumerate(places):
+            ax.plot(
+                [x] * len(of_model[n]), of_model[n], mark, color=COLOUR[colour], ms=5, ls="none", mfc="none"
+            )
+    for name, level in levels.items():
+        ax.axhline(level, color=COLOUR["grey"], lw=1, ls=":")
+        ax.text(len(places) - 0.72, level, name, va="bottom", ha="right", fontsize=LABEL - 2)
+    ax.set_xticks(range(len(places)), [f"{n} labels" for n in places])
+    ax.set(ylim=(0, 1), ylabel="share right", xlim=(-0.3, len(places) - 0.7))
+    ax.legend(loc="upper left", fontsize=10)
+    return fig
+
+
+def confusions(counts):
+    """Counts (C, C) as shares of their rows: what names of each language are called."""
+    codes = list(LANGUAGES)
+    fig, ax = subplots(size=(WIDTH, 6.2))
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    image = heat_map(ax, shares, codes, codes, power=0.4, across="called", down="is", size=9)
+    for i, j in np.argwhere(shares >= 0.05):
+        ink = COLOUR["black"] if shares[i, j] > 0.3 else "white"
+        ax.text(j, i, f"{100 * shares[i, j]:.0f}", ha="center", va="center", fontsize=7, color=ink)
+    fig.colorbar(image, ax=ax, label="share of the row", shrink=0.8)
+    return fig
+
+
+def reliability(curves):
+    """Share right against confidence: curves {title: (confidence, share right, names)}; ten names or more."""
+    fig, ax = subplots(size=(WIDTH, 3.2))
+    ax.plot([0, 1], [0, 1], color=COLOUR["grey"], lw=1, ls=":")
+    for (mark, colour), (title, (sure, right, number)) in zip(
+        (("o", "blue"), ("^", "green")), curves.items()
+    ):
+        some = np.asarray(number) >= 10
+        ax.plot(sure[some], right[some], marker=mark, color=COLOUR[colour], label=title)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="share right")
+    ax.legend(loc="upper left", fontsize=10)
+    return fig
+
+
+def race(ours, theirs):
+    """Losses by hand and by PyTorch, and how far they are apart, on a logarithmic scale."""
+    fig, (left, right) = subplots(1, 2, size=(WIDTH, 2.9))
+    updates = np.arange(1, len(ours) + 1)
+    left.plot(updates, ours, color=COLOUR["blue"], label="by hand")
+    left.plot(updates, theirs, "o", color=COLOUR["vermilion"], mfc="none", ms=5, label="PyTorch")
+    left.set(xlabel="update", ylabel="loss")
+    left.legend(fontsize=10)
+    apart = np.abs(ours / theirs - 1)
+    right.semilogy(updates, np.maximum(apart, 1e-17), color=COLOUR["blue"])
+    right.axhline(1e-10, color=COLOUR["grey"], ls=":")
+    right.set(xlabel="update", ylabel="relative difference", ylim=(1e-17, 1e-8))
+    return fig
+
+
+def arrived_in_words(arrivals, tokens, place):
+    """What `arrived` shows, for the question at this place (0: the label)."""
+    asked = "the label" if place == 0 else f"the hidden {tokens[place]}"
+    most = [tokens[row.argmax()].strip("[]") for row in arrivals[place][1:]]
+    where = " and ".join(f"at {token}" for token in dict.fromkeys(most))
+    return (
+        f"Asked for {asked}: at the top only place {place} has a gradient. Below the blocks every place has "
+        f"one but padding, the largest {where}."
+    )

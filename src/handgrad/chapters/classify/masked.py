@@ -1,0 +1,74 @@
+"""Masked-token pre-training: what is hidden, and what is asked."""
+
+import numpy as np
+
+from ... import names
+
+
+def corrupt(rng, tokens, share=0.15, ask_all=False):
+    """Choose characters and hide them: tokens (B, T) -> a batch for `model.loss_and_gradients`.
+
+    Each character is chosen with probability `share`. Of the chosen ones 80 % become [MASK], 10 % a random
+    character, 10 % stay as they are. target_out holds the chosen characters, and [PAD], which does not count,
+    everywhere else; with `ask_all`, a mistake to be studied, every character.
+    """
+    characters = tokens >= names.UNK
+    chosen = characters & (rng.random(tokens.shape) < share)
+    fate = rng.random(tokens.shape)
+    others = rng.integers(len(names.SPECIAL), names.V, size=tokens.shape)
+    read = np.where(chosen & (fate < 0.8), names.MASK, tokens)
+    read = np.where(chosen & (fate >= 0.8) & (fate < 0.9), others, read)
+    return {"tokens": read, "target_out": np.where(characters if ask_all else chosen, tokens, names.PAD)}
+
+
+def pool_of(*parts):
+    """The names of several parts as one, without their labels: what pre-training reads."""
+    texts = [text for part in parts for text in part.texts]
+    return names.Names.of(texts, np.full(len(texts), names.UNLABELLED))
+
+
+def near(rng, pool, size, window=512):
+    """Draw `size` names of about one length, so that a batch holds little padding."""
+    center, window = rng.integers(len(pool)), min(window, len(pool))
+    first = min(max(center - window // 2, 0), len(pool) - window)
+    return pool.take(by_length(pool)[first + rng.integers(window, size=size)])
+
+
+def by_length(pool):
+    """The places (B,) of the names, from the shortest to the longest."""
+    return np.argsort((pool.tokens != names.PAD).sum(axis=1), kind="stable")
+
+
+def drawn_from(pool, **options):
+    """The argument `draw` of `train.run`: names of the pool, corrupted anew each time, with options."""
+
+    def draw(rng, size):
+        return corrupt(rng, near(rng, pool, size).tokens, **options)
+
+    return draw
+
+
+def labelled_from(pool):
+    """The argument `draw` of `train.run`: names of the pool with their labels."""
+
+    def draw(rng, size):
+        drawn = near(rng, pool, size)
+        return {"tokens": drawn.tokens, "target_out": drawn.labels}
+
+    return draw
+
+
+def each_hidden(row):
+    """A row of tokens (T,) -> a batch that hides each of its characters in turn, one in each sequence."""
+    places = np.flatnonzero(row >= names.UNK)
+    read = np.tile(row, (len(places), 1))
+    asked = np.full_like(read, names.PAD)
+    turn = np.arange(len(places))
+    read[turn, places], asked[turn, places] = names.MASK, row[places]
+    return {"tokens": read, "target_out": asked}
+
+
+def one_by_one(of):
+    """The same for all names: a batch whose sequences hide one character each."""
+    batches = [each_hidden(row) for row in of.tokens]
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}

@@ -1,0 +1,542 @@
+"""Chapter 18: hiding, the head, the baselines, the record; its exercises, solved otherwise and wrongly."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from judging import check_answers
+
+from handgrad import model, names, train
+from handgrad.chapters.classify import exercises, figures, head, masked, torch_layer, trials
+from handgrad.course import judge
+from handgrad.twin import compare
+
+RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "classify.json"
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return names.split()
+
+
+@pytest.fixture(scope="module")
+def record():
+    return json.loads(RECORD.read_text(encoding="utf-8"))
+
+
+# Hiding -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_hidden_has_the_shares_that_are_said(parts):
+    tokens = np.tile(parts[0].tokens, (8, 1))
+    batch = masked.corrupt(np.random.default_rng(0), tokens)
+    characters, chosen = tokens >= names.UNK, batch["target_out"] != names.PAD
+    assert not chosen[~characters].any() and abs(chosen[characters].mean() - 0.15) < 0.002
+    np.testing.assert_array_equal(batch["tokens"][~chosen], tokens[~chosen])
+    np.testing.assert_array_equal(batch["target_out"][chosen], tokens[chosen])
+    read, right = batch["tokens"][chosen], tokens[chosen]
+    assert abs(np.mean(read == names.MASK) - 0.8) < 0.005
+    by_chance = 0.1 / (names.V - len(names.SPECIAL))  # a random character may be the right one
+    assert abs(np.mean(read == right) - 0.1 - by_chance) < 0.005
+    assert set(np.unique(read)) & set(range(len(names.SPECIAL))) <= {names.MASK, names.UNK}
+
+
+def test_asking_all_changes_the_targets_and_nothing_else(parts):
+    tokens = parts[0].tokens[:50]
+    usual, all_of_them = (
+        masked.corrupt(np.random.default_rng(1), tokens, ask_all=on) for on in (False, True)
+    )
+    np.testing.assert_array_equal(usual["tokens"], all_of_them["tokens"])
+    np.testing.assert_array_equal(all_of_them["target_out"], np.where(tokens >= names.UNK, tokens, names.PAD))
+
+
+def test_a_batch_has_names_of_about_one_length_and_every_name_its_turn(parts):
+    rng, seen = np.random.default_rng(2), set()
+    for _ in range(40):
+        seen |= set(masked.near(rng, parts[1], 200, window=300).texts)
+    lengths = (masked.near(rng, parts[0], 64).tokens != names.PAD).sum(axis=1)
+    assert len(seen) > 0.95 * len(parts[1]) and lengths.max() - lengths.min() < 20
+
+
+def test_each_character_is_hidden_once():
+    row = np.array(names.encode("peru") + [names.PAD])
+    batch = masked.each_hidden(row)
+    assert [names.decode(asked) for asked in batch["target_out"]] == list("peru")
+    assert names.tokens_of(batch["tokens"][1]) == ["[CLS]", "p", "[MASK]", "r", "u", "[SEP]", "[PAD]"]
+
+
+# The head ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    state = train.start(trials.CONFIG, 3, np.float64)
+    return state.params, head.start(state.params, trials.CONFIG, trials.C, np.random.default_rng(4))
+
+
+def test_every_gradient_of_the_classifier_is_that_of_autograd(parts, classifier):
+    _, params = classifier
+    batch = masked.labelled_from(parts[0])(np.random.default_rng(5), 9)
+    loss, grads = head.loss_and_gradients(params, trials.CONFIG, batch)
+    of_torch, wanted = torch_layer.Classifier(params, trials.CONFIG).gradients(batch)
+    assert loss == pytest.approx(of_torch, rel=1e-12)
+    compare(grads, wanted)
+    for wrong in (head.no_dx, head.dx_to_all):
+        _, grads = head.loss_and_gradients(params, trials.CONFIG, batch, head_backward=wrong)
+        with pytest.raises(AssertionError):
+            compare(grads, wanted)
+
+
+def test_arrivals_are_those_of_autograd_and_end_in_the_embedding(parts, classifier):
+    """The sum over the places that read a token, through the norm of the embedding, is its row of dE."""
+    _, params = classifier
+    tokens = parts[0].tokens[:4, :9]
+    x, encoded = model.encode(params, trials.CONFIG, tokens)
+    dx = np.random.default_rng(6).normal(size=x.shape)
+    depths = trials.arrivals(dx, encoded)
+    np.testing.assert_array_equal(depths[0], dx)
+    of_embedding, _ = model.embed_backward(depths[-1], encoded["embedded"])
+    grads = model.encode_backward(dx, encoded)
+    np.testing.assert_allclose(of_embedding["E"], grads["embedding"]["E"])
+
+
+def test_lengths_of_arrivals_start_in_one_place(classifier):
+    whole, params = classifier
+    row = np.array(names.encode("peru") + [names.PAD])
+    of_hidden = trials.of_hidden(whole, trials.CONFIG, row, 2)
+    of_label = trials.of_label(params, trials.CONFIG, row, 1)
+    for lengths, place in ((of_hidden, 2), (of_label, 0)):
+        assert np.flatnonzero(lengths[0]).tolist() == [place]
+        assert (lengths[1:, :-1] > 0).all() and not lengths[:, -1].any()
+
+
+# Baselines and measures -------------------------------------------------------------------------------------
+
+
+def test_bayes_by_counting_one_name():
+    """Two languages, pieces of one and two characters, by the formula and by hand."""
+    few = names.Names.of(["ab", "b"], [0, 1])
+    bayes = trials.NaiveBayes(few, longest=2, alpha=0.5)
+    G = 8  # ^ a b $ ^a ab b$ ^b
+    assert len(bayes.place) == G
+    scores = bayes.scores(["b"])[0]  # ^ b $ ^b b$
+    of_0 = 3 * np.log(1.5 / (7 + 0.5 * G)) + np.log(0.5 / (7 + 0.5 * G)) + np.log(1.5 / (7 + 0.5 * G))
+    of_1 = 5 * np.log(1.5 / (5 + 0.5 * G))
+    assert scores[1] - scores[0] == pytest.approx(of_1 - of_0)
+
+
+def test_the_folds_of_bayes_are_made_of_things(parts, record):
+    bayes, (longest, alpha) = trials.chosen_bayes(names.few(parts[0], 4, np.random.default_rng(0)))
+    assert bayes.longest == longest and longest in (3, 4, 5) and alpha in (0.03, 0.1, 0.3)
+    assert all(
+        (run["Bayes, all"]["longest"], run["Bayes, all"]["alpha"]) == (5, 0.1) for run in record.values()
+    )
+
+
+def test_neighbours_know_what_always_stands_between_two():
+    pool = names.Names.of(["aba"] * 400, [0] * 400)
+    assert trials.Neighbours(pool).loss(pool.tokens) < 0.1
+    assert trials.Neighbours(pool).loss(names.Names.of(["axa"], [0]).tokens) > 2
+
+
+def test_calibration_confusion_and_together():
+    labels = np.array([0, 1, 1])
+    z = np.full((3, trials.C), -50.0)
+    z[[0, 1, 2], [0, 1, 3]] = 0.0
+    sure, right, number = trials.calibration(z, labels)
+    assert (sure.round(6), right, number) == (1, pytest.approx(2 / 3), 3)
+    assert trials.confusion(z, labels)[1, [1, 3]].tolist() == [1, 1]
+    both = trials.together(z, 5 * z)
+    np.testing.assert_allclose(both, 2 * trials.log_softmax(z))
+
+
+def test_names_of_exactly_two_languages():
+    alike = trials.spelled_alike(2)
+    places = {code: i for i, code in enumerate(names.LANGUAGES)}
+    shared = [text for text, (spoken, _) in names.found().items() if spoken == {"cs", "sk"}]
+    assert alike[places["cs"], places["sk"]] == len(shared) and (alike == alike.T).all()
+
+
+# The record -------------------------------------------------------------------------------------------------
+
+
+def test_the_record_is_complete(record, parts):
+    assert len(record) >= 3
+    for run in record.values():
+        kinds = {f"{name}, {labels}" for name in trials.MODELS for labels in trials.LABELS}
+        kinds |= {"frozen, 1000", "to all rows, 1000", "asked all, 1000"}
+        assert all(0 < run[kind]["right"] < 1 for kind in kinds)
+        confusion = np.array(run["confusion"])
+        np.testing.assert_array_equal(confusion.sum(axis=1), np.bincount(parts[1].labels))
+        assert np.trace(confusion) / confusion.sum() == pytest.approx(run["pre-trained, all"]["right"])
+
+
+def test_the_record_of_bayes(record, parts):
+    bayes = trials.NaiveBayes(parts[0], 5, 0.1)
+    right = trials.accuracy(bayes.scores(parts[1].texts), parts[1].labels)
+    assert all(run["Bayes, all"]["right"] == pytest.approx(right) for run in record.values())
+
+
+def test_the_figures_draw_what_they_are_given(record):
+    fig = figures.accuracies(trials.by_labels(record), {"majority": 0.08})
+    assert [text.get_text() for text in fig.axes[0].get_legend().get_texts()] == list(trials.MODELS)
+    counts = np.array(record["0"]["confusion"])
+    shown = figures.confusions(counts).axes[0].images[0].get_array()
+    np.testing.assert_allclose(shown, counts / counts.sum(axis=1, keepdims=True))
+    words = figures.arrived_in_words({1: np.array([[0, 1.0], [2, 1], [1, 3]])}, ["[CLS]", "a"], 1)
+    assert words.startswith("Asked for the hidden a: at the top only place 1") and "at CLS and at a" in words
+
+
+# The answers, derived a second time -------------------------------------------------------------------------
+
+
+def by_autograd(loss, *inputs):
+    leaves = [torch.tensor(array, dtype=torch.float64, requires_grad=True) for array in inputs]
+    loss(*leaves).backward()
+    return [leaf.grad.numpy() for leaf in leaves]
+
+
+def test_max_pooling_by_autograd():
+    for case in exercises.MAX_POOL_DX.cases:
+        dy, x, real = case.inputs
+
+        def loss(x, dy=dy, real=real):
+            hidden = x.masked_fill(torch.tensor(~real)[:, :, None], -torch.inf)
+            return (hidden.amax(dim=1) * torch.tensor(dy)).sum()
+
+        np.testing.assert_allclose(exercises.max_pool_dx(*case.inputs), by_autograd(loss, x)[0])
+
+
+def test_macro_f1_from_single_names():
+    for case in exercises.MACRO_F1.cases:
+        (counts,) = case.inputs
+        pairs = [(i, j) for i, j in np.ndindex(counts.shape) for _ in range(counts[i, j])]
+        found = []
+        for k in range(len(counts)):
+            named, called = (
+                {n for n, p in enumerate(pairs) if p[0] == k},
+                {n for n, p in enumerate(pairs) if p[1] == k},
+            )
+            if named | called:
+                found.append(2 * len(named & called) / (len(named) + len(called)))
+        assert exercises.macro_f1(counts) == pytest.approx(np.mean(found))
+
+
+def test_several_labels_by_autograd():
+    for case in exercises.SEVERAL_LABELS_DU.cases:
+        u, y, known, w = case.inputs
+
+        def loss(u, y=y, known=known, w=w):
+            each = torch.nn.functional.binary_cross_entropy_with_logits(
+                u, torch.tensor(1.0 * y), pos_weight=torch.tensor(w), reduction="none"
+            )
+            return each[torch.tensor(known)].mean()
+
+        np.testing.assert_allclose(exercises.several_labels_du(*case.inputs), by_autograd(loss, u)[0])
+
+
+def test_attention_pooling_by_autograd():
+    for case in exercises.ATTENTION_POOL_BACKWARD.cases:
+        dy, x, w, real = case.inputs
+
+        def loss(x, w, dy=dy, real=real):
+            a = (x @ w).masked_fill(torch.tensor(~real), -torch.inf).softmax(dim=1)
+            return (torch.einsum("bt,btd->bd", a, x) * torch.tensor(dy)).sum()
+
+        for mine, wanted in zip(
+            exercises.attention_pool_backward(*case.inputs), by_autograd(loss, x, w), strict=True
+        ):
+            np.testing.assert_allclose(mine, wanted, atol=1e-12)
+
+
+def test_the_contrast_by_autograd():
+    for case in exercises.CONTRASTIVE_GRADIENTS.cases:
+
+        def loss(u, v, tau):
+            return torch.nn.functional.cross_entropy(u @ v.T / tau, torch.arange(len(u)))
+
+        for mine, wanted in zip(
+            exercises.contrastive_gradients(*case.inputs), by_autograd(loss, *case.inputs), strict=True
+        ):
+            np.testing.assert_allclose(mine, wanted, rtol=1e-9, atol=1e-10)
+
+
+def test_the_cases_hold_what_the_tasks_speak_of():
+    """Padding before tokens, names of negative rows, rows and columns of zeros, answers not known."""
+    real = [case.inputs[2] for case in exercises.MAX_POOL_DX.cases]
+    assert any((~mask[:, 0]).any() for mask in real) and all(mask.any(axis=1).all() for mask in real)
+    shown = [
+        np.where(m[:, :, None], x, -np.inf).max(axis=1)
+        for _, x, m in (case.inputs for case in exercises.MAX_POOL_DX.cases)
+    ]
+    assert any((best < 0).any() for best in shown)
+    counts = [case.inputs[0] for case in exercises.MACRO_F1.cases]
+    assert any(((n.sum(axis=0) == 0) != (n.sum(axis=1) == 0)).any() for n in counts)
+    assert any(((n.sum(axis=0) == 0) & (n.sum(axis=1) == 0)).any() for n in counts)
+    known = [case.inputs[2] for case in exercises.SEVERAL_LABELS_DU.cases]
+    assert any(not k.all() for k in known) and all(k.any() for k in known)
+
+
+# Right answers, written otherwise ---------------------------------------------------------------------------
+
+
+def max_by_loops(dy, x, real):
+    dx = np.zeros(x.shape)
+    for b, d in np.ndindex(dy.shape):
+        places = np.flatnonzero(real[b])
+        dx[b, places[np.argmax(x[b, places, d])], d] = dy[b, d]
+    return dx
+
+
+def max_by_comparing(dy, x, real):
+    top = np.max(x, axis=1, where=real[:, :, None], initial=-1e300)
+    return (x == top[:, None]) * real[:, :, None] * dy[:, None]
+
+
+def f1_by_loops(counts):
+    scores = []
+    for k in range(len(counts)):
+        n, c, r = counts[k].sum(), counts[:, k].sum(), counts[k, k]
+        if n or c:
+            P, R = (r / c if c else 0), (r / n if n else 0)
+            scores.append(2 * P * R / (P + R) if P + R else 0)
+    return sum(scores) / len(scores)
+
+
+def f1_by_masking(counts):
+    below = counts.sum(0) + counts.sum(1)
+    with np.errstate(invalid="ignore"):
+        return float(np.nanmean(2 * np.diagonal(counts) / below))
+
+
+def labels_by_loops(u, y, known, w):
+    du = np.zeros(u.shape)
+    for b, k in zip(*np.nonzero(known)):
+        sigma = 1 / (1 + np.exp(-u[b, k]))
+        du[b, k] = (w[k] * (sigma - 1) if y[b, k] else sigma) / known.sum()
+    return du
+
+
+def labels_by_tanh(u, y, known, w):
+    sigma = (1 + np.tanh(u / 2)) / 2
+    return known * (sigma * (1 + y * (w - 1)) - w * y) / np.count_nonzero(known)
+
+
+def pool_by_loops(dy, x, w, real):
+    dx, dw = np.zeros(x.shape), np.zeros(w.shape)
+    for b in range(len(x)):
+        rows = x[b, real[b]]
+        a = np.exp(rows @ w - np.logaddexp.reduce(rows @ w))
+        ds = (np.diag(a) - np.outer(a, a)) @ (rows @ dy[b])
+        dx[b, real[b]] = np.outer(a, dy[b]) + np.outer(ds, w)
+        dw += rows.T @ ds
+    return dx, dw
+
+
+def pool_by_distances(dy, x, w, real):
+    s = np.where(real, np.einsum("btd,d->bt", x, w), -1e30)
+    a = np.exp(s - s.max(1)[:, None])
+    a = a / a.sum(1)[:, None]
+    y = np.einsum("bt,btd->bd", a, x)
+    ds = a * np.einsum("btd,bd->bt", x - y[:, None], dy)
+    return a[..., None] * dy[:, None] + np.multiply.outer(ds, w), np.tensordot(ds, x, 2)
+
+
+def contrast_by_loops(u, v, tau):
+    B = len(u)
+    du, dv, dtau = np.zeros(u.shape), np.zeros(v.shape), 0.0
+    for i in range(B):
+        s = v @ u[i] / tau
+        p = np.exp(s - np.logaddexp.reduce(s))
+        for j in range(B):
+            g = (p[j] - (i == j)) / B
+            du[i] += g * v[j] / tau
+            dv[j] += g * u[i] / tau
+            dtau -= g * s[j] / tau
+    return du, dv, dtau
+
+
+def contrast_by_einsum(u, v, tau):
+    dots = np.einsum("id,jd->ij", u, v)
+    p = np.exp(dots / tau - np.logaddexp.reduce(dots / tau, axis=1, keepdims=True))
+    p[np.diag_indices(len(u))] -= 1
+    g = p / (len(u) * tau)
+    return np.einsum("ij,jd->id", g, v), np.einsum("ij,id->jd", g, u), -(g * dots).sum() / tau
+
+
+RIGHT = {
+    "max_pool_dx": (max_by_loops, max_by_comparing),
+    "macro_f1": (f1_by_loops, f1_by_masking),
+    "several_labels_du": (labels_by_loops, labels_by_tanh),
+    "attention_pool_backward": (pool_by_loops, pool_by_distances),
+    "contrastive_gradients": (contrast_by_loops, contrast_by_einsum),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_answers_are_accepted_however_written(name):
+    check_answers(name, RIGHT[name])
+
+
+def test_every_exercise_has_been_solved_otherwise():
+    assert set(RIGHT) == set(judge.chapters()["classify"])
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_every_story_is_told_in_its_own_words(name):
+    exercise = judge.find(name)
+    for story, program, _ in exercise.search.known:
+        verdict = exercise.judge(program.function())
+        assert verdict.status == "wrong" and verdict.diagnosis.startswith(story.words), story.words
+
+
+# Wrong answers that are on no list --------------------------------------------------------------------------
+
+
+def f1_by(divide, mean):
+    """macro_f1 from a way to divide, and a way to take the mean."""
+
+    def answer(counts):
+        right = np.diag(counts)
+        P, R = divide(right, counts.sum(axis=0)), divide(right, counts.sum(axis=1))
+        return mean(divide(2 * P * R, P + R), counts)
+
+    return answer
+
+
+def over(a, b):
+    with np.errstate(invalid="ignore"):
+        return a / b
+
+
+def pooled_with(backward, factor=1.0):
+    """attention_pool_backward with another way from da to ds, and dw times a factor."""
+
+    def answer(dy, x, w, real):
+        s = np.where(real, x @ w, -np.inf)
+        a = np.exp(s - s.max(1)[:, None])
+        a = a / a.sum(1)[:, None]
+        ds = backward(a, np.einsum("btd,bd->bt", x, dy))
+        dx = a[..., None] * dy[:, None] + ds[..., None] * w
+        return dx, factor * np.einsum("bt,btd->d", ds, x)
+
+    return answer
+
+
+def contrast_with(of_tau, order=(0, 1)):
+    def answer(u, v, tau):
+        s = u @ v.T / tau
+        p = np.exp(s - np.logaddexp.reduce(s, axis=1)[:, None])
+        ds = (p - np.eye(len(u))) / len(u)
+        both = ds @ v / tau, ds.T @ u / tau
+        return both[order[0]], both[order[1]], of_tau(ds, s, tau)
+
+    return answer
+
+
+def softmax_backward(a, da):
+    return a * (da - (a * da).sum(1, keepdims=True))
+
+
+def right_tau(ds, s, tau):
+    return -(ds * s).sum() / tau
+
+
+def contrast_but(**others):
+    """contrastive_gradients with other gradients, each from u, v, tau, p."""
+
+    def answer(u, v, tau):
+        p = np.exp(u @ v.T / tau - np.logaddexp.reduce(u @ v.T / tau, axis=1)[:, None])
+        found = dict(zip(("du", "dv", "dtau"), contrast_by_einsum(u, v, tau), strict=True))
+        return tuple((found | {name: of(u, v, tau, p) for name, of in others.items()}).values())
+
+    return answer
+
+
+def pooled_from(score, of_score=1, of_rows=1):
+    """attention_pool_backward from other scores; of_score, of_rows: factors of ds and dx at padding."""
+
+    def answer(dy, x, w, real):
+        e = np.exp(score(x, w, real))
+        a = e / e.sum(1)[:, None]
+        ds = softmax_backward(a, np.einsum("btd,bd->bt", x, dy)) * np.where(real, 1, of_score)
+        dx = (a[..., None] * dy[:, None] + ds[..., None] * w) * np.where(real, 1, of_rows)[..., None]
+        return dx, np.einsum("bt,btd->d", ds, x)
+
+    return answer
+
+
+def pooled_rows(dy, x, w, real):
+    """Padding is multiplied away at the beginning, and differentiated through."""
+    kept = real[..., None]
+    dx, dw = pooled_from(lambda x, w, real: x @ w)(dy, x * kept, w, real)
+    return dx * kept, dw
+
+
+def one_hot(values, axis):
+    return values == values.max(axis=axis, keepdims=True)
+
+
+def f1_of(counts, chosen):
+    """F1 of the mean precision and the mean recall over some of the languages; 0 where not defined."""
+    named, called, right = counts.sum(1), counts.sum(0), np.diag(counts)
+    P, R = ((right / np.maximum(n, 1))[chosen(named, called)].mean() for n in (called, named))
+    return 2 * P * R / (P + R)
+
+
+UNLISTED = [
+    ("max_pool_dx", lambda dy, x, real: one_hot(x, 0) * real[..., None] * dy[:, None], "The largest is", ""),
+    ("macro_f1", lambda n: f1_of(n, lambda a, b: a + b > 0), "This is F1 of the means", ""),
+    ("macro_f1", lambda n: f1_of(n, lambda a, b: a > 0), "This is F1 of the means", ""),
+    (
+        "several_labels_du",
+        lambda u, y, known, w: (w * y + (1 - y)) * (1 / (1 + np.exp(-u * known)) - y) / known.sum(),
+        "Where nothing is known the score is set to 0",
+        "",
+    ),
+    ("attention_pool_backward", pooled_from(lambda x, w, r: (x @ w) * r, 0), "Padding has the score 0", ""),
+    ("attention_pool_backward", pooled_from(lambda x, w, r: x @ w, 1, 0), "Padding takes part", ""),
+    ("attention_pool_backward", pooled_rows, "The rows of padding are set to 0", ""),
+    (
+        "contrastive_gradients",
+        contrast_but(dv=lambda u, v, t, p: -u / len(u) / t),
+        "dv has the own pairs",
+        "",
+    ),
+    (
+        "contrastive_gradients",
+        contrast_but(du=lambda u, v, t, p: -v / len(u) / t),
+        "du has the own pairs",
+        "",
+    ),
+    ("contrastive_gradients", contrast_but(dv=lambda u, v, t, p: p.T @ u / len(u) / t), "In dv stands p", ""),
+    ("contrastive_gradients", contrast_with(lambda ds, s, tau: (ds * s).sum()), "dtau is Σ ds s", ""),
+    ("max_pool_dx", lambda dy, x, real: -max_by_loops(dy, x, real), "The sign", ""),
+    ("max_pool_dx", lambda dy, x, real: 2 * max_by_loops(dy, x, real), "There is a factor|A number", ""),
+    ("macro_f1", f1_by(over, lambda f1, n: np.nanmean(f1)), "Only languages with a right call", ""),
+    ("macro_f1", f1_by(over, lambda f1, n: np.nansum(f1) / len(n)), "A language that stands in neither", ""),
+    (
+        "several_labels_du",
+        lambda u, y, known, w: -1 * labels_by_loops(u, y, known, w),
+        "The sign is wrong",
+        "",
+    ),
+    (
+        "several_labels_du",
+        lambda u, y, known, w: known * w * (1 / (1 + np.exp(-u)) - y) / known.sum(),
+        "The weight stands at both terms",
+        "",
+    ),
+    ("attention_pool_backward", pooled_with(lambda a, da: -softmax_backward(a, da)), "The sign", ""),
+    ("attention_pool_backward", pooled_with(lambda a, da: da - (a * da).sum(1)[:, None]), "A factor", ""),
+    ("attention_pool_backward", pooled_with(softmax_backward, factor=2), "There is a factor", "dw"),
+    ("contrastive_gradients", contrast_with(right_tau, order=(1, 0)), "wrong order", ""),
+    ("contrastive_gradients", contrast_with(lambda ds, s, tau: -(ds * s).sum()), "dtau lacks", ""),
+]
+
+
+@pytest.mark.parametrize("name, answer, kind, where", UNLISTED, ids=range(len(UNLISTED)))
+def test_a_mistake_on_no_list_is_found(name, answer, kind, where):
+    check_answers(name, [answer], wrong=(kind, where))
