@@ -491,7 +491,7 @@ def written_by(next_logits, choose):
         (lambda f, p, s: after(s, CONTINUING, rows=2), r'past\["keys"\]\[0\]: expected shape \(3, '),
         (lambda f, p, s: after(s, replace(CONTINUING, N=1)), "past: expected keys of 1 blocks, got 2"),
         (lambda f, p, s: after(s, replace(CONTINUING, pad=0)), "past: expected what `extend` returned"),
-        (lambda f, p, s: after(s, replace(CONTINUING, positions="learned", T_max=5)), "at most 1 more"),
+        (lambda f, p, s: after(s, replace(CONTINUING, positions="learned", T_max=5)), "at most T_max - 4 = 1 behind the past, got 2"),
         (lambda f, p, s: after(s + 11, CONTINUING), "tokens"),
         (lambda f, p, s: decode.top_k(Z, 0), "k: expected"),
         (lambda f, p, s: decode.top_k(Z, 1.5), r"k.*1\.5"),
