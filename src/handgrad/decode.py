@@ -86,9 +86,11 @@ def cached_continuer(params, config):
         read = 0 if past is None else length_of(past)
         begun = [last.get(row[:read].tobytes()) for row in prefixes]
         if read == 0 or read >= prefixes.shape[1] or None in begun:
-            logits, past = extend(params, config, prefixes)
+            model.check_batch(config, {"tokens": prefixes})
+            logits, past = _extend(params, config, prefixes, None)
         else:
-            logits, past = extend(params, config, prefixes[:, read:], select(past, np.array(begun)))
+            of_these = select(past, np.array(begun))
+            logits, past = _extend(params, config, prefixes[:, read:], of_these)
         last = {row.tobytes(): number for number, row in enumerate(prefixes)}
         return logits[:, -1]
 
@@ -110,9 +112,14 @@ def extend(params, config, tokens, past=None):
         raise ValueError(f'config.kind: expected "decoder", got {config.kind!r}')
     check_params(config, params)
     model.check_batch(config, {"tokens": tokens})
-    (B, T), S = tokens.shape, 0 if past is None else length_of(past)
     if past is not None:
-        _check_past(past, config, B)
+        _check_past(past, config, len(tokens))
+    return _extend(params, config, tokens, past)
+
+
+def _extend(params, config, tokens, past):
+    """`extend` for parameters, tokens and a past that have been checked."""
+    T, S = tokens.shape[1], 0 if past is None else length_of(past)
     if config.positions == "learned" and S + T > config.T_max:
         raise ValueError(
             f"tokens: expected at most T_max - {S} = {config.T_max - S} behind the past, got {T}"

@@ -286,10 +286,10 @@ def test_a_search_with_a_memory_writes_the_same(positions, pad, rng, monkeypatch
     """Greedy search drops rows that have ended, a beam doubles and exchanges them."""
     config = replace(CONTINUING, positions=positions, T_max=7, pad=pad, norm="pre", final_norm=True)
     params = init(config, rng)
-    read, extend = [], decode.extend
+    read, extend = [], decode._extend
     for search in (decode.greedy, lambda *args, **ends: decode.beam(*args, width=3, **ends)[0]):
         wanted = search(decode.continuer(params, config), 9, max_length=6, **ENDS)
-        monkeypatch.setattr(decode, "extend", lambda *args: read.append(args[2].shape) or extend(*args))
+        monkeypatch.setattr(decode, "_extend", lambda *args: read.append(args[2].shape) or extend(*args))
         got = search(decode.cached_continuer(params, config), 9, max_length=6, **ENDS)
         monkeypatch.undo()
         assert np.array_equal(got, wanted) and len(np.unique(wanted[:, 0])) == 1
@@ -358,7 +358,7 @@ def test_a_nucleus_is_the_smallest_that_reaches_p(rng):
 
 
 def test_a_sampler_cuts_after_the_temperature(rng):
-    """With temperature 2 the nucleus of 0.65 has three of these four tokens, with temperature 1 it has two."""
+    """The nucleus of 0.65 has three of these four tokens with temperature 2, and two with temperature 1."""
     z, asked = np.repeat(Z[:1], 50_000, axis=0), []
 
     def cut(logits):
@@ -491,7 +491,10 @@ def written_by(next_logits, choose):
         (lambda f, p, s: after(s, CONTINUING, rows=2), r'past\["keys"\]\[0\]: expected shape \(3, '),
         (lambda f, p, s: after(s, replace(CONTINUING, N=1)), "past: expected keys of 1 blocks, got 2"),
         (lambda f, p, s: after(s, replace(CONTINUING, pad=0)), "past: expected what `extend` returned"),
-        (lambda f, p, s: after(s, replace(CONTINUING, positions="learned", T_max=5)), "at most T_max - 4 = 1 behind the past, got 2"),
+        (
+            lambda f, p, s: after(s, replace(CONTINUING, positions="learned", T_max=5)),
+            "at most T_max - 4 = 1 behind the past, got 2",
+        ),
         (lambda f, p, s: after(s + 11, CONTINUING), "tokens"),
         (lambda f, p, s: decode.top_k(Z, 0), "k: expected"),
         (lambda f, p, s: decode.top_k(Z, 1.5), r"k.*1\.5"),
