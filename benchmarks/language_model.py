@@ -1,6 +1,8 @@
 """How many bits a held-out character costs chapter 17's model, by seed, and counts of up to eight characters.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.language_model 17 1 2    writes benchmarks/results/language_model.json
+    OMP_NUM_THREADS=1 python -m benchmarks.language_model 17 1 2
+
+writes benchmarks/results/language_model.json.
 
 Each training is that of the chapter from another seed, which takes a minute or two; the record is written
 after each. The counts are the same for all seeds.
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from handgrad import fast, manual, train
+from handgrad import fast, manual, model, train
 from handgrad.chapters.language_model import ngrams, trials
 
 RECORD = Path(__file__).parent / "results" / "language_model.json"
@@ -33,7 +35,16 @@ def trial(seed):
     for stride in (128, 64):
         nats, _ = trials.by_place(trained.params, config, held_out, stride)
         found[f"held out, stride {stride}"] = float(nats.mean() / np.log(2))
+    for title, text in {"training": training, "held out": held_out}.items():
+        found[f"slope by temperature, {title}"] = slope(trained.params, config, text)
     return found | {"seconds": seconds}, trained
+
+
+def slope(params, config, text):
+    """The derivative of the loss by the temperature at 1, over the first 12,000 characters of a text."""
+    batch = trials.windows(text, range(0, 12_000, 128))
+    z, _ = model.forward(params, config, batch)
+    return float(trials.by_temperature(z, batch["target_out"]))
 
 
 def main(seeds):

@@ -69,11 +69,10 @@ def averages(v, dy):
 
 def graph():
     """The graph of a language model with its gradients: one table at two places."""
-    nodes = {"E": (0, 0.35), "blocks": (1.35, 1), "norm": (2.4, 1), "head": (3.2, 0), "L": (4, 0)}
+    nodes = {"E": (0, 0), "blocks, norm": (1.3, 1), "head": (2.6, 0), "L": (3.9, 0)}
     edges = [
-        ("E", "blocks", "x", "(B,T,D)", "dx"),
-        ("blocks", "norm", "", "(B,T,D)", "dx"),
-        ("norm", "head", "h", "(B,T,D)", "dh"),
+        ("E", "blocks, norm", "x", "(B,T,D)", "dx"),
+        ("blocks, norm", "head", "h", "(B,T,D)", "dh"),
         ("E", "head", "E", "(V,D)", "dE"),
         ("head", "L", "z", "(B,T,V)", "dz"),
     ]

@@ -75,7 +75,7 @@ def best_share(f, p, rounds=100):
 
 
 def fit(tokens, order, aside=0.1):
-    """Weights (order, CLASSES) of the mixture: counts from the first part of tokens, weights from the last."""
+    """Weights (order, CLASSES) of the mixture: counts from the first part, weights from the last."""
     cut = int((1 - aside) * len(tokens))
     rest, weights = tokens[cut:], np.zeros((order, CLASSES))
     p = np.full(len(rest), 1 / V)

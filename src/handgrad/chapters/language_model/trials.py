@@ -1,4 +1,4 @@
-"""What chapter 17 trains and measures: windows of a text, bits by place, pushes on earlier places, mistakes."""
+"""What chapter 17 trains and measures: windows of a text, bits by place, pushes, mistakes."""
 
 import time
 from dataclasses import replace
@@ -60,6 +60,13 @@ def nats_of(z, targets):
     return np.log(np.exp(z).sum(axis=-1)) - chosen
 
 
+def by_temperature(z, targets):
+    """The derivative of the mean loss by the temperature, at 1: the mean of z_y − z̄."""
+    z = z.astype(np.float64)
+    p = np.exp(z - np.logaddexp.reduce(z, axis=-1, keepdims=True))
+    return (np.take_along_axis(z, targets[..., None], axis=-1)[..., 0] - (p * z).sum(axis=-1)).mean()
+
+
 def pushes(params, config, text, places):
     """The gradient of the loss at each of `places` by the row of every place: (places, T, D), by hand.
 
@@ -88,6 +95,9 @@ def of_seeds(record):
     for key in ("held out, stride 128", "held out, stride 64"):
         costs = "  ".join(f"{run[key]:.3f}" for run in record["seeds"].values())
         rows.append(f"model, {key.split(', ')[1]:17} {costs}")
+    for text in ("training", "held out"):
+        slopes = "  ".join(f"{run[f'slope by temperature, {text}']:+.3f}" for run in record["seeds"].values())
+        rows.append(f"slope by τ, {text:12} {slopes}")
     return "\n".join(rows)
 
 
@@ -128,7 +138,7 @@ def trained_on_lines(rows, config, seed, steps=120):
 
 
 def loss_on(params, config, rows, count_padding=False, rng=None):
-    """The mean loss over rows (B, T + 1) in nats, the padding counted or not. rng, if given, draws dropout."""
+    """The mean loss over rows (B, T + 1) in nats, padding counted or not. rng draws dropout, if given."""
     batch = shifted(rows)
     draw_keep = None if rng is None else train.dropout_from(rng, config.p)
     z, _ = model.forward(params, config, batch, draw_keep)
