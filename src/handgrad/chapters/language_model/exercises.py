@@ -93,12 +93,12 @@ def unlikelihood_dz(z, unwanted):
 UNLIKELIHOOD_DZ = Exercise(
     unlikelihood_dz,
     outputs="dz",
-    inputs={"z": normal("B T V"), "unwanted": Draw("B T", characters)},
-    special={"logits of some thousands": {"z": normal("B T V").then(lambda z: z + 3000)}},
+    inputs={"z": normal("B S V"), "unwanted": Draw("B S", characters)},
+    special={"logits of some thousands": {"z": normal("B S V").then(lambda z: z + 3000)}},
     only={"logits of some thousands": "The exponentials overflow: subtract the largest logit of a place."},
     stories="""
-    - This is the gradient of the ordinary cost, which pulls the unwanted character up. Here it is to be pushed
-      down.
+    - This is the gradient of the ordinary cost, which pulls the unwanted character up. Here it is to
+      be pushed down.
           dz = p_c / (1 - p_c) * (hit - p) → dz = p - hit
     - The ordinary gradient with its sign turned. The cost is -ln(1 - p), not +ln p: it is gentle where p is
       small.
@@ -125,8 +125,6 @@ UNLIKELIHOOD_DZ = Exercise(
           e / e.sum(axis=-1, keepdims=True) → e / e.sum(axis=1, keepdims=True)
     - This is the gradient by the probability. The softmax is still to be passed.
           dz = p_c / (1 - p_c) * (hit - p) → dz = hit / (1 - p_c)
-    - This is the gradient of -ln(1 - p) for every character by itself, p_v [v = c]. The softmax is not passed.
-          dz = p_c / (1 - p_c) * (hit - p) → dz = p * hit
     - The loss itself, where its gradient is asked.
           return dz / unwanted.size → return -np.log(1 - p_c).mean()
     - 1 - p_v of each character stands in the denominator. It is that of the unwanted one.
@@ -156,7 +154,7 @@ def min_p_dz(z, targets, share):
 
 def spread(rng, shape):
     """Logits of which some are far below the largest. In the first place of each row all are kept."""
-    z = rng.normal(0, 1.5, shape)
+    z = rng.normal(0, 2, shape)
     z[:, 0] = 0.1 * z[:, 0]
     return z
 
@@ -164,15 +162,9 @@ def spread(rng, shape):
 MIN_P_DZ = Exercise(
     min_p_dz,
     outputs="dz",
-    inputs={"z": Draw("B T V", spread), "targets": Draw("B T", characters), "share": number(0.3)},
-    special={
-        "logits of some thousands": {"z": Draw("B T V", spread).then(lambda z: z + 3000)},
-        "a share of 0.9": {"share": number(0.9), "z": Draw("B T V", lambda r, s: np.zeros(s) + 2.0)},
-    },
-    only={
-        "logits of some thousands": "The exponentials overflow: subtract the largest logit of each place.",
-        "a share of 0.9": "Where all are equally likely, all are kept: p ≥ share times the largest.",
-    },
+    inputs={"z": Draw("B S V", spread), "targets": Draw("B S", characters), "share": number(0.1)},
+    special={"logits of some thousands": {"z": Draw("B S V", spread).then(lambda z: z + 3000)}},
+    only={"logits of some thousands": "The exponentials overflow: subtract the largest logit of a place."},
     stories="""
     - Nothing is cut: this is the gradient of the ordinary cost.
           kept = e >= share → kept = e >= 0
@@ -202,8 +194,6 @@ MIN_P_DZ = Exercise(
           return dz / max(counts.sum(), 1) → return -np.log(np.where(counts[..., 0], (p * hit).sum(axis=-1), 1)).sum() / max(counts.sum(), 1)
     - Cut characters get a gradient, that of the ordinary softmax. What was cut has no way to the cost.
           kept * e / (kept * e).sum(axis=-1, keepdims=True) → e / (kept * e).sum(axis=-1, keepdims=True)
-    - All of p - y is multiplied by `kept`, with p as it was before the cut.
-          dz = counts * (p - hit) → dz = counts * kept * (e / e.sum(axis=-1, keepdims=True) - hit)
     """,  # noqa: E501
     hints="""
     - First which are kept: compare each probability of a place with the largest one. The denominator of the
@@ -301,13 +291,13 @@ RING_STEP = Exercise(
         "t": number(4),
     },
     special={
-        "the first character": {"t": number(0)},
+        "the second character": {"t": number(1)},
         "a ring that is full for the first time": {"t": number(5)},
         "the third time round": {"t": number(14)},
         "scores of some thousands": {"q": normal("B H K").then(lambda q: 4000 * q)},
     },
     only={
-        "the first character": "At t = 0 nothing is kept yet: the new key is the only one that may be seen.",
+        "the second character": "At t = 1 two slots are filled: those of the places 0 and 1.",
         "a ring that is full for the first time": "At t = S - 1 all slots are filled, the new one included.",
         "the third time round": "Beyond the first round every slot is filled, and t may be any number.",
         "scores of some thousands": "The exponentials overflow: subtract the largest score.",
@@ -342,8 +332,6 @@ RING_STEP = Exercise(
     - Empty slots are hidden after the softmax, so that the weights do not add up to 1.
           s = np.where(np.arange(S) <= t, s, -np.inf) → s = s
           a = e / e.sum(axis=-1, keepdims=True) → a = (np.arange(S) <= t) * e / e.sum(axis=-1, keepdims=True)
-    - The softmax runs over the heads.
-          e / e.sum(axis=-1, keepdims=True) → e / e.sum(axis=1, keepdims=True)
     - No softmax: the scores themselves weigh the values.
           a = e / e.sum(axis=-1, keepdims=True) → a = e
     - The ring comes back as it was: the new key and value are to be in it.

@@ -50,7 +50,7 @@ def averages(v, dy):
         mean, weight = Fraction(sum(v[: t + 1]), t + 1), Fraction(1, t + 1)
         for s in range(t + 1):
             ax.plot([s, t], [0, 1], color=COLOUR["sky"], lw=1.2, ls="-", zorder=1)
-            where = 0.30 if t > s else 0.5
+            where = 0.30 if t > s else 0.7
             x = s + where * (t - s)
             words = dict(ha="center", va="center", fontsize=LABEL - 2, zorder=2)
             words["bbox"] = dict(fc="white", ec="none", pad=0.6)

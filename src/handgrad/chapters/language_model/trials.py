@@ -12,6 +12,7 @@ from handgrad.config import Config
 from handgrad.ops import cross_entropy, cross_entropy_backward
 
 T = 128  # characters in a window
+ORDERS = ["uniform", "unigram", "bigram", *(f"{n}-gram" for n in range(3, 9))]
 
 
 def gpt(**changes):
@@ -90,8 +91,7 @@ def pushes(params, config, text, places):
 
 def of_seeds(record):
     """A table: bits per held-out character, of counts and of models from several seeds."""
-    names = ["uniform", "unigram", "bigram", *(f"{n}-gram" for n in range(3, 9))]
-    rows = [f"{name:24} {bits:.3f}" for name, bits in zip(names, record["orders"], strict=True)]
+    rows = [f"{name:24} {bits:.3f}" for name, bits in zip(ORDERS, record["orders"], strict=True)]
     for key in ("held out, stride 128", "held out, stride 64"):
         costs = "  ".join(f"{run[key]:.3f}" for run in record["seeds"].values())
         rows.append(f"model, {key.split(', ')[1]:17} {costs}")
@@ -162,12 +162,14 @@ def batch_means(params, config, rows, size=16):
     return [loss_on(params, config, rows[at : at + size]) for at in range(0, len(rows), size)]
 
 
-def reported_and_true(rows, unseen, seed):
+def reported_and_true(training, held_out, seed):
     """Four small trainings with a mistake each, and what is reported: {mistake: (reported, true)} in nats.
 
-    rows: to train on; unseen (256, …): to examine. The last entry is of four losses: on training rows and on
-    unseen rows, each in training mode and without dropout.
+    On lines of a training text, examined on 256 lines of a held-out one. The last entry is of four losses: on
+    training rows and on unseen rows, each in training mode and without dropout.
     """
+    rows = lines(training)
+    rows, unseen = np.random.default_rng(0).permutation(rows), lines(held_out)[:256]
     found, rng = {}, np.random.default_rng(seed)
     config = small()
     right = trained_on_lines(rows, config, seed).params
@@ -263,3 +265,81 @@ def continued(params, config, text, length, choose):
         z = next_logits(tokens, np.array([0]))
         tokens = np.concatenate([tokens, choose(z)[:, None]], axis=1)
     return manual.decode(tokens[0])
+
+
+def continuation(params, config, begun, length=60):
+    """A text of 1 to 60 characters, continued by `length` drawn ones. ValueError for any other."""
+    if not 1 <= len(begun) <= 60:
+        raise ValueError("expected a text of 1 to 60 characters")
+    choose = decode.sampler(np.random.default_rng(len(begun)), 0.8, partial(decode.nucleus, p=0.95))
+    return continued(params, config, begun, length, choose)
+
+
+def chi_square(drawn, parts):
+    """Pearson's χ² of drawn integers against chances in proportion to parts (V,); ∞ if one cannot occur."""
+    expected = len(drawn) * np.array(parts) / np.sum(parts)
+    counts, on = np.bincount(drawn, minlength=len(parts)), expected > 0
+    return np.inf if counts[~on].any() else ((counts - expected)[on] ** 2 / expected[on]).sum()
+
+
+def cut_away(z, targets, cut):
+    """How many logits of z (..., V) a cut keeps, on average, and the share of targets that it cuts."""
+    z, targets = z.reshape(-1, z.shape[-1]), targets.reshape(-1)
+    kept = np.isfinite(cut(z))
+    return kept.sum(axis=1).mean(), 1 - kept[np.arange(len(z)), targets].mean()
+
+
+# What the notebook prints -----------------------------------------------------------------------------------
+
+
+def repeated(training, held_out, n=50):
+    """The share of the pieces of n characters of a text that stand in another, word for word."""
+    source, asked = manual.decode(training), manual.decode(held_out)
+    pieces = {source[i : i + n] for i in range(len(source) - n + 1)}
+    return np.mean([asked[i : i + n] in pieces for i in range(len(asked) - n + 1)])
+
+
+def of_orders(levels):
+    """A table: bits per character of the counts of each order."""
+    return "\n".join(f"{name:8} {level:.3f} bits per character" for name, level in zip(ORDERS, levels))
+
+
+def strides(params, config, tokens, wanted):
+    """{stride: (bits per character, least context but for the first window)}"""
+    found = {}
+    for stride in wanted:
+        nats, context = by_place(params, config, tokens, stride)
+        found[stride] = nats.mean() / np.log(2), int(context[T:].min())
+    return found
+
+
+def of_strides(found):
+    """A table of what `strides` returned."""
+    lines = [f"stride {n:3}: from {least:3} or more, {bits:.3f} bits" for n, (bits, least) in found.items()]
+    return "\n".join(lines)
+
+
+def temperatures(params, config, texts):
+    """{title: derivative of the loss by the temperature, by the formula and by a difference}; and z, targets.
+
+    Over the first 12,000 characters of each text, in windows side by side. The logits are those of the last.
+    """
+    found = {}
+    for title, tokens in texts.items():
+        batch = windows(tokens, range(0, 12_000, T))
+        z, _ = model.forward(params, config, batch)
+        loss = [nats_of(z / tau, batch["target_out"]).mean() for tau in (0.99, 1.01)]
+        found[title] = by_temperature(z, batch["target_out"]), (loss[1] - loss[0]) / 0.02
+    return found, z, batch["target_out"]
+
+
+def speeds(params, config, lengths):
+    """Seconds from the beginning each time, and with what is kept; and how many times fewer multiply-adds."""
+    slow, quick = writing_times(params, config, lengths)
+    return slow, quick, [np.divide(*work(config, length)) for length in lengths]
+
+
+def of_speeds(lengths, slow, quick, saved):
+    """A table of what `speeds` returned."""
+    rows = zip(lengths, slow / quick, saved)
+    return "\n".join(f"{n:3} characters: {r:4.1f} times faster, {s:5.1f} by count" for n, r, s in rows)
