@@ -66,6 +66,10 @@ BITS_PER_BYTE = Exercise(
           np.where(real, nats, 0).sum() → nats[real].mean()
     - A byte has eight bits, but that is not asked: bits of cost for each byte of text.
           np.log(2) * size → 8 * np.log(2) * size
+    - The cost of each token is multiplied by its length. It is the cost of the whole token already.
+          np.where(real, nats, 0).sum() → np.where(real, nats * length, 0).sum()
+    - Bytes for each bit, where bits for each byte are asked.
+          lost / (np.log(2) * size) → np.log(2) * size / lost
     - The whole cost in bits. Divide it by the number of bytes.
           np.log(2) * size → np.log(2)
     - This is the perplexity of a byte, 2 to the power of what is asked.
@@ -127,6 +131,10 @@ UNLIKELIHOOD_DZ = Exercise(
           dz = p_c / (1 - p_c) * (hit - p) → dz = hit / (1 - p_c)
     - The loss itself, where its gradient is asked.
           return dz / unwanted.size → return -np.log(1 - p_c).mean()
+    - 1 - p_v stands for every logit. The 1 belongs to the unwanted character alone, the others get -p_v.
+          (hit - p) → (1 - p)
+    - Each logit has its own p_v / (1 - p_v) in front. That of the unwanted one stands before all.
+          p_c / (1 - p_c) * (hit - p) → p / (1 - p) * (hit - p)
     - 1 - p_v of each character stands in the denominator. It is that of the unwanted one.
           p_c / (1 - p_c) * (hit - p) → p_c / (1 - p) * (hit - p)
     - p_v of each character stands in front. It is that of the unwanted one, for all logits of the place.
@@ -145,7 +153,8 @@ UNLIKELIHOOD_DZ = Exercise(
 def min_p_dz(z, targets, share):
     e = np.exp(z - z.max(axis=-1, keepdims=True))
     kept = e >= share
-    p = kept * e / (kept * e).sum(axis=-1, keepdims=True)
+    size = (kept * e).sum(axis=-1, keepdims=True)
+    p = kept * e / np.maximum(size, 1e-300)
     hit = np.arange(z.shape[-1]) == targets[..., None]
     counts = (kept & hit).any(axis=-1, keepdims=True)
     dz = counts * (p - hit)
@@ -175,9 +184,14 @@ MIN_P_DZ = Exercise(
       probabilities.
           kept = e >= share → kept = z >= share * z.max(axis=-1, keepdims=True)
     - What is kept is not divided by its own sum: the probabilities of a place must add up to 1 again.
-          kept * e / (kept * e).sum(axis=-1, keepdims=True) → kept * e / e.sum(axis=-1, keepdims=True)
+          size = (kept * e).sum( → size = e.sum(
     - Places where the right character was cut get a gradient. Their cost is infinite, and they do not count.
           dz = counts * (p - hit) → dz = p - hit
+    - Places where the right character was cut get a gradient and are counted. They are to do neither.
+          dz = counts * (p - hit) → dz = p - hit
+          max(counts.sum(), 1) → counts.size
+    - What is cut has a logit of 0, which is a logit like any other. It must be -∞.
+          p = kept * e / np.maximum(size, 1e-300) → p = np.exp(kept * z - (kept * z).max(axis=-1, keepdims=True)); p = kept * p / p.sum(axis=-1, keepdims=True)
     - Places where the right character was cut are counted in the mean.
           max(counts.sum(), 1) → counts.size
     - The mean is taken over one sequence.
@@ -188,12 +202,14 @@ MIN_P_DZ = Exercise(
           (p - hit) → (hit - p)
     - What was cut is kept, and the other way round.
           kept = e >= share → kept = e < share
-    - The largest is taken over all places. Each place has its own.
+    - The largest probability is taken over all places. Each place has its own.
+          kept = e >= share → kept = e / e.sum(axis=-1, keepdims=True) >= share * (e / e.sum(axis=-1, keepdims=True)).max()
+    - The largest logit is taken over all places. Each place has its own.
           e = np.exp(z - z.max(axis=-1, keepdims=True)) → e = np.exp(z - z.max())
     - The cost itself, where its gradient is asked.
           return dz / max(counts.sum(), 1) → return -np.log(np.where(counts[..., 0], (p * hit).sum(axis=-1), 1)).sum() / max(counts.sum(), 1)
     - Cut characters get a gradient, that of the ordinary softmax. What was cut has no way to the cost.
-          kept * e / (kept * e).sum(axis=-1, keepdims=True) → e / (kept * e).sum(axis=-1, keepdims=True)
+          p = kept * e / → p = e /
     """,  # noqa: E501
     hints="""
     - First which are kept: compare each probability of a place with the largest one. The denominator of the
@@ -234,6 +250,8 @@ MIXTURE_DTHETA = Exercise(
           lam - part.mean(axis=1) → -part.mean(axis=1)
     - Only the diagonal of the Jacobian of softmax is used, λ (1 - λ).
           lam - part.mean(axis=1) → -lam * (1 - lam) * (f / p).mean(axis=1)
+    - An ordinary mean over the orders stands in the softmax step, where that weighted by λ should.
+          lam - part.mean(axis=1) → lam * ((f / p).mean() - (f / p).mean(axis=1))
     - The logarithms of the orders are mixed. The probabilities are: p = Σ λ f.
           part = lam[:, None] * f / p → part = lam[:, None] * (1 + np.log(f) - lam @ np.log(f))
     - The mean over the places is taken before the quotient. Each place has its own p.
@@ -244,6 +262,8 @@ MIXTURE_DTHETA = Exercise(
           lam = e / e.sum() → lam = theta
     - The mixture is made with equal weights.
           p = lam @ f → p = f.mean(axis=0)
+    - The parts of a place are taken as if all orders had the same weight.
+          part = lam[:, None] * f / p → part = f / f.sum(axis=0)
     - The mean over the orders stands where that over the places should.
           part.mean(axis=1) → part.mean(axis=0).mean() + 0 * lam
     - f stands where λ f / p should.
@@ -312,6 +332,8 @@ RING_STEP = Exercise(
           np.arange(S) <= t → np.arange(S) <= slot
     - The slot is t + 1 modulo S. The character at place t, counted from 0, goes to slot t modulo S.
           slot = t % S → slot = (t + 1) % S
+    - The slot is t - 1 modulo S. The character at place t, counted from 0, goes to slot t modulo S.
+          slot = t % S → slot = (t - 1) % S
     - The new key always goes to the last slot.
           slot = t % S → slot = S - 1
     - Beyond the first round the last slot is written again and again; the oldest slot is t modulo S.
@@ -333,6 +355,8 @@ RING_STEP = Exercise(
           s = np.where(np.arange(S) <= t, s, -np.inf) → s = s
           a = e / e.sum(axis=-1, keepdims=True) → a = (np.arange(S) <= t) * e / e.sum(axis=-1, keepdims=True)
     - No softmax: the scores themselves weigh the values.
+          a = e / e.sum(axis=-1, keepdims=True) → a = np.where(s > -np.inf, s, 0)
+    - The exponentials are not divided by their sum.
           a = e / e.sum(axis=-1, keepdims=True) → a = e
     - The ring comes back as it was: the new key and value are to be in it.
           return y, k, v → return y, k_ring, v_ring
@@ -340,6 +364,7 @@ RING_STEP = Exercise(
       ring is to be written in one slot, and the others stay.
           k = np.where(at, k_new[:, :, None], k_ring) → k = np.concatenate([k_ring[:, :, 1:], k_new[:, :, None]], axis=2)
           v = np.where(at, v_new[:, :, None], v_ring) → v = np.concatenate([v_ring[:, :, 1:], v_new[:, :, None]], axis=2)
+          np.arange(S) <= t → np.arange(S) >= S - 1 - t
     """,  # noqa: E501
     hints="""
     - Where does the new key go? At t = 0 to slot 0, at t = S to slot 0 again.
