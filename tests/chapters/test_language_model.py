@@ -111,7 +111,8 @@ def test_the_figures_draw_what_they_are_given():
     texts = {text.get_text() for text in figures.averages([3, 1, 2], [2, -6, 6]).axes[0].texts}
     assert {"dv = 1", "dv = −1", "dv = 2", "⅓", "−3", "y = 2"} <= texts
     norms = {1: np.array([1.0, 2, 0])}
-    assert "exactly 0" in figures.push_in_words(1, "abcd", norms)
+    words = figures.push_in_words(1, "abcd", norms, bits=[3.0, 2.0, 1.0])
+    assert "exactly 0" in words and "c, which costs 2.0 bits" in words
     assert figures.graph().axes and figures.shift("a b").axes
 
 

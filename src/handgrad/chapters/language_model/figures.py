@@ -106,8 +106,8 @@ def by_context(bits, context, level, edges=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48
     return fig
 
 
-def push(ax, place, text, norms):
-    """Bars: how hard the loss at one place pushes on the row of every place. norms {place: (T,)}."""
+def push(ax, place, text, norms, bits):
+    """Bars: how hard the cost at one place pushes on the row of each. norms {place: (T,)}, bits (T,)."""
     sizes, T = norms[place], len(norms[place])
     colours = np.where(np.arange(T) <= place, COLOUR["vermilion"], COLOUR["grey"])
     ax.bar(np.arange(T), sizes, 0.8, color=colours)
@@ -116,20 +116,19 @@ def push(ax, place, text, norms):
     ax.set(ylim=(0, 1.25 * highest), xlim=(-0.7, T - 0.3), ylabel="length of dx")
     asked = shown(text[place + 1])[0]
     side = "left" if place < T / 2 else "right"
-    ax.text(place, 1.13 * highest, f"asked here for {asked}", ha=side, fontsize=10)
+    ax.text(place, 1.13 * highest, f"asked for {asked}: {bits[place]:.1f} bits", ha=side, fontsize=10)
     ax.set_xticks(np.arange(T), shown(text[:T]), family="monospace", fontsize=10)
     ax.tick_params(length=0)
 
 
-def push_in_words(place, text, norms):
+def push_in_words(place, text, norms, bits):
     """What `push` shows."""
     sizes = norms[place]
     far = [int(s) for s in np.argsort(-sizes[: place + 1])[:3]]
     names = ", ".join(f"{shown(text[s])[0]} at {s}" for s in far)
     later = "no place follows" if place + 1 == len(sizes) else "every later place gets exactly 0"
-    return (
-        f"Place {place} is asked for {shown(text[place + 1])[0]}; the largest pushes are on {names}; {later}."
-    )
+    cost = f"{shown(text[place + 1])[0]}, which costs {bits[place]:.1f} bits"
+    return f"Place {place} is asked for {cost}; the largest pushes are on {names}; {later}."
 
 
 def speed(lengths, measured, counted):
