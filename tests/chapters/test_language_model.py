@@ -165,8 +165,36 @@ def test_unlikelihood_dz(rng):
             dz[b, t] = jacobian[c] / (1 - own[c]) / unwanted.size
         return dz
 
+    def by_difference(z, unwanted):
+        hit = unwanted[..., None] == np.arange(z.shape[-1])
+        return (softmax(z, -1) - softmax(np.where(hit, -np.inf, z), -1)) / unwanted.size
+
+    def clipped(z, unwanted):
+        hit = unwanted[..., None] == np.arange(z.shape[-1])
+        p_c = softmax(z, -1)[hit].reshape(*unwanted.shape, 1)
+        return p_c / np.maximum(1 - p_c, 1e-12) * (hit - softmax(z, -1)) / unwanted.size
+
     np.testing.assert_allclose(by_jacobian(z, unwanted), slopes(loss, z), atol=1e-8)
-    check_answers("unlikelihood_dz", [by_jacobian])
+    np.testing.assert_allclose(by_difference(z, unwanted), slopes(loss, z), atol=1e-8)
+    check_answers("unlikelihood_dz", [by_difference])
+    for wrong, words in {
+        by_jacobian: "p_c rounds to 1",
+        clipped: "Wrong only in .* p_c rounds to 1",
+        (lambda z, c: -by_jacobian(z, c)): "^The sign is wrong: ",
+        (lambda z, c: -by_difference(z, c)): "^The sign is wrong. ",
+        (lambda z, c: by_jacobian(z, c) * c.size): "Divided by nothing",
+    }.items():
+        with np.errstate(divide="ignore", invalid="ignore"):
+            check_answers("unlikelihood_dz", [wrong], wrong=(words, ""))
+
+
+@pytest.mark.parametrize("certain", [35, 40, 800])
+def test_a_nearly_certain_character_is_pushed_with_all_digits(certain):
+    """z = (certain, 0, 1): the gradient is 1 for it, and for the others minus their softmax without it."""
+    from handgrad.chapters.language_model.exercises import unlikelihood_dz
+
+    dz = unlikelihood_dz(np.array([[[certain, 0.0, 1.0]]]), np.array([[0]]))
+    np.testing.assert_allclose(dz[0, 0], [1, *-softmax([0, 1])], rtol=1e-14)
 
 
 def test_min_p_dz(rng):
@@ -188,8 +216,14 @@ def test_min_p_dz(rng):
                 dz[b, t, y[b, t]] -= 1
         return dz / m if m else dz
 
+    def unguarded(z, y, share):
+        dz = by_place(z, y, share)
+        return dz / np.float64(dz.any())
+
     np.testing.assert_allclose(by_place(z, y, 0.3), slopes(loss, z), atol=1e-8)
     check_answers("min_p_dz", [by_place])
+    with np.errstate(invalid="ignore"):
+        check_answers("min_p_dz", [unguarded], wrong=("Wrong only in .*no place counts", ""))
 
 
 def test_mixture_dtheta(rng):
@@ -219,7 +253,24 @@ def test_ring_step(rng):
             y[b, h] = sum(weight * v[b, h, row] for weight, row in zip(a, rows, strict=True))
         return y, k, v
 
+    def before_writing(shown):
+        def step(q, k_new, v_new, k_ring, v_ring, t):
+            _, k, v = by_list(q, k_new, v_new, k_ring, v_ring, t)
+            keys = np.concatenate([k_ring, k_new[:, :, None]], axis=2)
+            values = np.concatenate([v_ring, v_new[:, :, None]], axis=2)
+            s = np.einsum("bhk,bhsk->bhs", q, keys) / np.sqrt(q.shape[2])
+            a = softmax(np.where(shown(np.arange(keys.shape[2]), t, k.shape[2]), s, -np.inf), -1)
+            return np.einsum("bhs,bhse->bhe", a, values), k, v
+
+        return step
+
     check_answers("ring_step", [by_list])
+    for shown, words in {
+        (lambda slot, t, S: (slot < t) & (slot < S)): "does not see it",
+        (lambda slot, t, S: slot < S): "its empty slots included",
+        (lambda slot, t, S: (slot < t) | (slot == S)): "^S . 1 characters are seen",
+    }.items():
+        check_answers("ring_step", [before_writing(shown)], wrong=(words, ""))
 
 
 def test_a_ring_is_attention_over_the_last_places(rng):

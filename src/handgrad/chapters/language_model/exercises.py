@@ -90,27 +90,36 @@ def unlikelihood_dz(z, unwanted):
     p = e / e.sum(axis=-1, keepdims=True)
     hit = np.arange(z.shape[-1]) == unwanted[..., None]
     p_c = (p * hit).sum(axis=-1, keepdims=True)
-    dz = p_c / (1 - p_c) * (hit - p)
+    others = np.where(hit, -np.inf, z)
+    o = np.exp(others - others.max(axis=-1, keepdims=True))
+    q = o / o.sum(axis=-1, keepdims=True)  # p_v / (1 - p_c), also where 1 - p_c rounds to 0
+    dz = p_c * (hit - q)
     return dz / unwanted.size
 
 
-UNLIKELIHOOD_DZ = Exercise(
-    unlikelihood_dz,
-    outputs="dz",
-    inputs={"z": normal("B S V"), "unwanted": Draw("B S", characters)},
-    special={"logits of some thousands": {"z": normal("B S V").then(lambda z: z + 3000)}},
-    only={"logits of some thousands": "The exponentials overflow: subtract the largest logit of a place."},
-    stories="""
+PRINTED = "dz = p_c * (hit - q) → dz = p_c / (1 - p_c) * (hit - p)"
+"""The formula as it is derived: right, but not where p_c rounds to 1."""
+WITHOUT_QUOTIENT = """
     - This is the gradient of the ordinary cost, which pulls the unwanted character up. Here it is to
       be pushed down.
-          dz = p_c / (1 - p_c) * (hit - p) → dz = p - hit
+          dz = p_c * (hit - q) → dz = p - hit
     - The ordinary gradient with its sign turned. The cost is -ln(1 - p), not +ln p: it is gentle where p is
       small.
-          dz = p_c / (1 - p_c) * (hit - p) → dz = hit - p
+          dz = p_c * (hit - q) → dz = hit - p
+    - An ordinary cross-entropy with equal targets for all others. The others are not asked to be equal: what
+      is pushed down is the unwanted one alone.
+          dz = p_c * (hit - q) → dz = p - (1 - hit) / (z.shape[-1] - 1)
     - The factor 1/(1 - p) is missing, which the logarithm brings.
-          p_c / (1 - p_c) → p_c
+          dz = p_c * (hit - q) → dz = p_c * (hit - p)
+"""
+WITH_QUOTIENT = """
     - The factor p of the unwanted character is missing: the derivative of p_c by z_v is p_c ([v = c] - p_v).
           p_c / (1 - p_c) → 1 / (1 - p_c)
+    - p_c rounds to 1 where the unwanted character is nearly certain, and 1 - p_c has lost its digits there.
+          (hit - p) → (hit - p)
+    - The exponentials overflow: subtract the largest logit of a place. And where p_c rounds to 1, 1 - p_c has
+      lost its digits.
+          np.exp(z - z.max(axis=-1, keepdims=True)) → np.exp(z)
     - The sign is wrong: the cost gets worse where the logit of the unwanted character rises.
           (hit - p) → (p - hit)
     - Only the unwanted character gets a gradient. The softmax shares its denominator with all.
@@ -139,10 +148,71 @@ UNLIKELIHOOD_DZ = Exercise(
           p_c / (1 - p_c) * (hit - p) → p_c / (1 - p) * (hit - p)
     - p_v of each character stands in front. It is that of the unwanted one, for all logits of the place.
           p_c / (1 - p_c) * (hit - p) → p / (1 - p_c) * (hit - p)
-    """,
+"""
+STABLE = """
+    - The sign is wrong. The cost gets worse where the logit of the unwanted character rises.
+          (hit - q) → (q - hit)
+    - Only the unwanted character gets a gradient. The denominator of the softmax is shared by all.
+          (hit - q) → hit * (hit - q)
+    - The loss is a mean over all places: you divide by nothing.
+          dz / unwanted.size → dz
+    - You divide by the number of places of one sequence. The mean is over all sequences.
+          dz / unwanted.size → dz / unwanted.shape[1]
+    - You divide by the number of sequences. The mean is over all places.
+          dz / unwanted.size → dz / len(unwanted)
+    - The factor p_c in front is missing: what is unlikely already is hardly pushed.
+          dz = p_c * (hit - q) → dz = hit - q
+"""
+
+
+def with_quotient(stories):
+    """The stories, told of the formula as it is derived: their changes after `PRINTED`."""
+    lines = []
+    for before, line in zip(["", *stories.splitlines()], stories.splitlines()):
+        lines += [PRINTED] * ("→" in line and "→" not in before) + [line]
+    return "\n".join(lines)
+
+
+def large_at_first(z):
+    """Logits of which those in the first place of each row are some thousands."""
+    return z + 3000 * (np.arange(z.shape[1]) == 0)[:, None]
+
+
+def near_certain(rng, shape):
+    """Logits, and in the first place of each row the first character nearly certain."""
+    z = rng.normal(size=shape)
+    z[:, 0, 0] += 40
+    return z
+
+
+def first_at_first(rng, shape):
+    """Characters, the first of them in the first place of each row."""
+    drawn = characters(rng, shape)
+    drawn[:, 0] = 0
+    return drawn
+
+
+UNLIKELIHOOD_DZ = Exercise(
+    unlikelihood_dz,
+    outputs="dz",
+    inputs={"z": normal("B S V"), "unwanted": Draw("B S", characters)},
+    special={
+        "logits of some thousands": {"z": normal("B S V").then(large_at_first)},
+        "an unwanted character that is nearly certain": {
+            "z": Draw("B S V", near_certain),
+            "unwanted": Draw("B S", first_at_first),
+        },
+    },
+    only={
+        "logits of some thousands": "The exponentials overflow: subtract the largest logit of a place.",
+        "an unwanted character that is nearly certain": "p_c rounds to 1 there, and 1 - p_c has lost "
+        "its digits. What is p_v / (1 - p_c) for the others? A softmax without c.",
+    },
+    stories=WITHOUT_QUOTIENT + with_quotient(WITH_QUOTIENT) + STABLE,
     hints="""
     - Two links: the derivative of -ln(1 - p_c) by p_c, and that of p_c by each logit.
     - The first is 1/(1 - p_c). The second is p_c ([v = c] - p_v).
+    - Where p_c rounds to 1, multiply out first: the quotients that stay are a softmax over the others.
     """,
 )
 
@@ -172,8 +242,17 @@ MIN_P_DZ = Exercise(
     min_p_dz,
     outputs="dz",
     inputs={"z": Draw("B S V", spread), "targets": Draw("B S", characters), "share": number(0.1)},
-    special={"logits of some thousands": {"z": Draw("B S V", spread).then(lambda z: z + 3000)}},
-    only={"logits of some thousands": "The exponentials overflow: subtract the largest logit of a place."},
+    special={
+        "logits of some thousands": {"z": Draw("B S V", spread).then(lambda z: z + 3000)},
+        "no place counts": {
+            "z": Draw("B S V", spread).then(lambda z: z + 30 * (np.arange(z.shape[-1]) == 0)),
+            "targets": Draw("B S", lambda rng, shape: rng.integers(1, 3, shape)),
+        },
+    },
+    only={
+        "logits of some thousands": "The exponentials overflow: subtract the largest logit of a place.",
+        "no place counts": "Where the right character was cut everywhere, the gradient is 0, not 0 / 0.",
+    },
     stories="""
     - Nothing is cut: this is the gradient of the ordinary cost.
           kept = e >= share → kept = e >= 0
@@ -192,6 +271,8 @@ MIN_P_DZ = Exercise(
           max(counts.sum(), 1) → counts.size
     - What is cut has a logit of 0, which is a logit like any other. It must be -∞.
           p = kept * e / np.maximum(size, 1e-300) → p = np.exp(kept * z - (kept * z).max(axis=-1, keepdims=True)); p = kept * p / p.sum(axis=-1, keepdims=True)
+    - What is cut has a logit of 0 and stays in the sum of the softmax. It must be -∞.
+          p = kept * e / np.maximum(size, 1e-300) → p = np.exp(kept * z - (kept * z).max(axis=-1, keepdims=True)); p = p / p.sum(axis=-1, keepdims=True)
     - Places where the right character was cut are counted in the mean.
           max(counts.sum(), 1) → counts.size
     - The mean is taken over one sequence.
@@ -345,6 +426,20 @@ RING_STEP = Exercise(
     - Attention reads the ring as it was before the new character: the new one sees itself too.
           y = (a[..., None] * v) → y = (a[..., None] * v_ring)
           s = (k @ q → s = (k_ring @ q
+    - Attention reads the ring before the new character is written, and does not see it. It sees itself too.
+          y = (a[..., None] * v) → y = (a[..., None] * v_ring)
+          s = (k @ q → s = (k_ring @ q
+          np.arange(S) <= t → np.arange(S) < t
+    - Attention reads the ring before the new character is written, its empty slots included. Write first,
+      and hide what is empty.
+          y = (a[..., None] * v) → y = (a[..., None] * v_ring)
+          s = (k @ q → s = (k_ring @ q
+          s = np.where(np.arange(S) <= t, s, -np.inf) → s = s
+    - S + 1 characters are seen once the ring is full: the old ring and the new one. The oldest is to be
+      forgotten first.
+          y = (a[..., None] * v) → y = (a[..., None] * np.concatenate([v_ring, v_new[:, :, None]], axis=2))
+          s = (k @ q → s = (np.concatenate([k_ring, k_new[:, :, None]], axis=2) @ q
+          np.arange(S) <= t → np.append(np.arange(S) < t, True)
     - The new value is not yet in the ring when attention reads it.
           y = (a[..., None] * v) → y = (a[..., None] * v_ring)
     - The new key is not yet in the ring when attention reads it.
