@@ -113,7 +113,7 @@ def push(ax, place, text, norms, bits):
     ax.bar(np.arange(T), sizes, 0.8, color=colours)
     ax.axvspan(place - 0.5, place + 0.5, color="#DCEBF5", zorder=0)
     highest = max(norm.max() for norm in norms.values())
-    ax.set(ylim=(0, 1.25 * highest), xlim=(-0.7, T - 0.3), ylabel="length of dx")
+    ax.set(ylim=(0, 1.25 * highest), xlim=(-0.7, T - 0.3), ylabel="length of ∂ℓ/∂x")
     asked = shown(text[place + 1])[0]
     side = "left" if place < T / 2 else "right"
     ax.text(place, 1.13 * highest, f"asked for {asked}: {bits[place]:.1f} bits", ha=side, fontsize=10)

@@ -183,7 +183,7 @@ def reported_and_true(training, held_out, seed):
     found["padding counted"] = loss_on(padded, config, unseen, True), loss_on(padded, config, unseen)
     found["without a mistake"] = (loss_on(right, small(), unseen),) * 2
     config = small(p=0.1)
-    few = trained_on_lines(rows[: len(unseen)], config, seed, steps=240).params
+    few = trained_on_lines(rows[: len(unseen)], config, seed, steps=160).params
     ways = {"training rows": rows[: len(unseen)], "unseen rows": unseen}
     found["few rows"] = {
         (name, mode): loss_on(few, config, some, rng=own)
@@ -214,7 +214,7 @@ def of_few(found):
 # Keys and values kept ---------------------------------------------------------------------------------------
 
 
-def seconds(function, repeat=3):
+def seconds(function, repeat=2):
     """The least time of `repeat` calls."""
     times = []
     for _ in range(repeat):
