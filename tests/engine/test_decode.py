@@ -264,7 +264,7 @@ def test_reading_behind_a_past_is_the_whole_pass(name):
 
 def test_the_decoders_are_of_all_kinds():
     models = [CASES[name] for name in DECODERS]
-    assert {model["positions"] for model in models} == {"sinusoidal", "learned", "rotary"}
+    assert {model["positions"] for model in models} == {"sinusoidal", "learned", "rotary", "none"}
     assert {1, 2} <= {model["H_kv"] for model in models} and {0, 5} <= {model["pad"] for model in models}
     assert {"pre", "post", "output"} == {model["norm"] for model in models}
 
