@@ -5,16 +5,31 @@ A search knows nothing of the model but one function, which answers for any begi
     next_logits(prefixes, rows) -> logits           prefixes (R, t), rows (R,), logits (R, V)
 
 where rows says which sentence of the batch each beginning belongs to. `translator` makes this function from
-an encoder–decoder, `continuer` from a decoder-only model. A function for B sentences and no other number says
-so: it has the attribute B. A token may be impossible, with a logit of −∞; any other logit is a finite number.
+an encoder–decoder, `continuer` from a decoder-only model, and `cached_continuer` the same with less work. A
+function for B sentences and no other number says so: it has the attribute B. A token may be impossible, with
+a logit of −∞; any other logit is a finite number.
+
+`extend` reads tokens behind those that were read before, whose keys and values it was given.
 """
 
 import numpy as np
 
 from . import model
-from .algebra import check_amount, check_array, check_integer, like
+from .algebra import check_amount, check_array, check_integer, like, namespace, root
+from .blocks import normalize, sublayer, transform
 from .config import check_params
-from .ops import padding_mask
+from .ops import (
+    attention,
+    embedding,
+    linear,
+    merge_heads,
+    padding_mask,
+    repeat_heads,
+    rotary,
+    rotary_angles,
+    sinusoidal,
+    split_heads,
+)
 
 
 def translator(params, config, source):
@@ -56,6 +71,110 @@ def continuer(params, config):
     return next_logits
 
 
+def cached_continuer(params, config):
+    """Return `next_logits` of a decoder-only model, as `continuer`, that remembers what it read last.
+
+    If each beginning is one of those of the last call and some tokens more, these alone are read.
+    Raises as `continuer`.
+    """
+    continuer(params, config)  # checks both
+    last, past = {}, None  # beginning as bytes -> its row in past
+
+    def next_logits(prefixes, rows):
+        nonlocal last, past
+        prefixes = np.asarray(prefixes)
+        read = 0 if past is None else length_of(past)
+        begun = [last.get(row[:read].tobytes()) for row in prefixes]
+        if read == 0 or read >= prefixes.shape[1] or None in begun:
+            model.check_batch(config, {"tokens": prefixes})
+            logits, past = _extend(params, config, prefixes, None)
+        else:
+            of_these = select(past, np.array(begun))
+            logits, past = _extend(params, config, prefixes[:, read:], of_these)
+        last = {row.tobytes(): number for number, row in enumerate(prefixes)}
+        return logits[:, -1]
+
+    return next_logits
+
+
+def extend(params, config, tokens, past=None):
+    """tokens (B, T), read behind those of `past` -> logits (B, T, V), the past of all of them.
+
+    past: {keys, values, seen}; keys and values hold an array (B, H_kv, S, K) for each block, with the
+    positions turned in if they are rotary; seen (B, S) is false at padding, and None without padding. None
+    for a past without tokens. The logits are those of `model.forward` on the whole row, up to rounding: no
+    position before the new ones could have seen them.
+
+    Raises TypeError or ValueError as `continuer`; if the tokens or the past do not fit, or if there are more
+    tokens in all than learned positions.
+    """
+    if config.kind != "decoder":
+        raise ValueError(f'config.kind: expected "decoder", got {config.kind!r}')
+    check_params(config, params)
+    model.check_batch(config, {"tokens": tokens})
+    if past is not None:
+        _check_past(past, config, len(tokens))
+    return _extend(params, config, tokens, past)
+
+
+def _extend(params, config, tokens, past):
+    """`extend` for parameters, tokens and a past that have been checked."""
+    T, S = tokens.shape[1], 0 if past is None else length_of(past)
+    if config.positions == "learned" and S + T > config.T_max:
+        raise ValueError(
+            f"tokens: expected at most T_max - {S} = {config.T_max - S} behind the past, got {T}"
+        )
+    x = _embed(tokens, params, config, S)  # (B, T, D)
+    xp = namespace(x)
+    mask, seen = np.tri(T, S + T, k=S, dtype=bool), None  # new position t sees all that is past, and 0..t
+    if config.pad is not None:
+        seen = np.asarray(tokens) != config.pad
+        seen = seen if past is None else np.concatenate([past["seen"], seen], axis=1)  # (B, S + T)
+        mask = mask & seen[:, None, None, :]
+    mask, angles = like(mask, x), None
+    if config.positions == "rotary":
+        angles = like(rotary_angles(S + T, config.K, config.rotary_base)[S:], x)  # (T, K/2)
+    keys, values = [], []
+
+    def self_attention(h, own, n):
+        q, k, v = (linear(h, own[f"W_{name}"], own.get(f"b_{name}"))[0] for name in "QKV")
+        q = split_heads(q, config.H)[0]  # (B, H, T, K)
+        k, v = (split_heads(array, config.H_kv or config.H)[0] for array in (k, v))
+        if angles is not None:
+            q, k = rotary(q, angles)[0], rotary(k, angles)[0]
+        if past is not None:
+            k, v = xp.concat([past["keys"][n], k], axis=2), xp.concat([past["values"][n], v], axis=2)
+        keys.append(k)
+        values.append(v)  # (B, H_kv, S + T, K)
+        k, v = (repeat_heads(array, q.shape[1] // array.shape[1])[0] for array in (k, v))
+        o, _ = attention(q, k, v, mask=mask)
+        return linear(merge_heads(o)[0], own["W_O"], own.get("b_O"))[0], None
+
+    def attend(h, n):
+        return self_attention(h, params["decoder"][n]["self_attention"], n)
+
+    def feed_forward(h, n):
+        return transform(h, params["decoder"][n]["feed_forward"], config.activation)
+
+    for n, block in enumerate(params["decoder"]):
+        for f, name in ((attend, "self_attention_norm"), (feed_forward, "feed_forward_norm")):
+            x, _ = sublayer(x, lambda h, f=f, n=n: f(h, n), block[name], config.norm, config.eps)
+    if config.final_norm:
+        x, _ = normalize(x, params["decoder_norm"], config.eps)
+    return model.head(x, params, config)[0], {"keys": keys, "values": values, "seen": seen}
+
+
+def length_of(past):
+    """The number of tokens that a past holds."""
+    return past["keys"][0].shape[2]
+
+
+def select(past, rows):
+    """The past of the sentences `rows` (R,), an array of integers, in this order; one may come twice."""
+    seen = None if past["seen"] is None else past["seen"][rows]
+    return {name: [array[rows] for array in past[name]] for name in ("keys", "values")} | {"seen": seen}
+
+
 def most_likely(logits):
     """Return the token of the largest logit in each row (R, V) -> (R,); of equal ones the first.
 
@@ -65,18 +184,57 @@ def most_likely(logits):
     return np.argmax(logits, axis=-1)
 
 
-def sampler(rng, temperature=1.0):
+def sampler(rng, temperature=1.0, cut=None):
     """Return a function (R, V) -> (R,) that draws tokens from softmax(logits / temperature).
 
-    The largest of the logits with independent Gumbel noise added is such a draw (Gumbel 1954).
+    cut: a function of the logits, already divided by the temperature, that sets some of them to −∞, such as
+    `top_k` or `nucleus` with its second argument; None cuts nothing. The largest of the logits with
+    independent Gumbel noise added is such a draw (Gumbel 1954).
     Raises ValueError unless temperature > 0; the function, FloatingPointError if a logit is not finite.
     """
     check_amount("temperature", temperature, positive=True)
 
     def draw(logits):
-        return np.argmax((logits - largest(logits)) / temperature + rng.gumbel(size=logits.shape), axis=-1)
+        z = (logits - largest(logits)) / temperature
+        z = z if cut is None else cut(z)
+        return np.argmax(z + rng.gumbel(size=z.shape), axis=-1)
 
     return draw
+
+
+def top_k(logits, k):
+    """logits (R, V) -> (R, V): the k largest of each row; −∞ for all others. Of equal ones the first stay.
+
+    Fan et al. 2018, section 5.3. Raises TypeError or ValueError unless k is an integer ≥ 1,
+    FloatingPointError if a logit is not finite.
+    """
+    check_integer("k", k, least=1)
+    largest(logits)
+    order = np.argsort(-logits, axis=-1, kind="stable")  # (R, V), the most likely first
+    return _keep(logits, order, np.arange(logits.shape[-1]) < k)
+
+
+def nucleus(logits, p):
+    """logits (R, V) -> (R, V): of each row the fewest tokens whose probabilities add up to p; −∞ elsewhere.
+
+    The most likely come first, of equal ones the first: a token stays if those before it add up to less than
+    p. So one always stays. Holtzman et al. 2020, section 3.1.
+    Raises ValueError unless 0 < p ≤ 1, FloatingPointError if a logit is not finite.
+    """
+    check_amount("p", p, positive=True)
+    if p > 1:
+        raise ValueError(f"p: expected a probability, got {p}")
+    order = np.argsort(-logits, axis=-1, kind="stable")
+    probabilities = np.exp(_log_softmax(np.take_along_axis(logits, order, axis=-1)))
+    before = np.cumsum(probabilities, axis=-1) - probabilities  # (R, V)
+    return _keep(logits, order, before < p)
+
+
+def _keep(logits, order, stays):
+    """The logits whose place in `order` (R, V) stays, a Boolean (R, V) or (V,); −∞ for the others."""
+    kept = np.empty(logits.shape, dtype=bool)
+    np.put_along_axis(kept, order, np.broadcast_to(stays, order.shape), axis=-1)
+    return np.where(kept, logits, -np.inf)
 
 
 def greedy(next_logits, B, bos, eos, max_length, pad=0, choose=most_likely):
@@ -193,6 +351,30 @@ def largest(logits):
 def _log_softmax(z):
     z = z - largest(z)
     return z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
+
+
+def _embed(tokens, params, config, S):
+    """tokens (B, T) at positions S … S + T − 1 -> x (B, T, D), as `model.embed` has it."""
+    tables, T = params["embedding"], tokens.shape[1]
+    E = tables["E"]
+    x, _ = embedding(like(tokens, E), E, root(config.D, E) if config.scale_embedding else 1.0)
+    if config.positions == "learned":
+        x = x + tables["P"][S : S + T]
+    if config.positions == "sinusoidal":
+        x = x + like(sinusoidal(S + T, config.D)[S:], x)
+    return normalize(x, params["embedding_norm"], config.eps)[0] if config.embedding_norm else x
+
+
+def _check_past(past, config, B):
+    """Raise TypeError or ValueError unless the past is one of this model for B sentences."""
+    shape = (B, config.H_kv or config.H, length_of(past), config.K)
+    for name in ("keys", "values"):
+        if len(past[name]) != config.N:
+            raise ValueError(f"past: expected {name} of {config.N} blocks, got {len(past[name])}")
+        for n, array in enumerate(past[name]):
+            check_array(f'past["{name}"][{n}]', array, shape)
+    if (past["seen"] is None) != (config.pad is None):
+        raise ValueError("past: expected what `extend` returned for this config, got that of another")
 
 
 def _check_search(next_logits, B, bos, eos, pad, **sizes):

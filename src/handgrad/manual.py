@@ -32,17 +32,22 @@ def decode(tokens) -> str:
     return "".join(CHARACTERS[token] for token in integers("tokens", tokens, V))
 
 
-def passages(least: int = 2000) -> list[str]:
+def passages(least: int = 2000, once: bool = False) -> list[str]:
     """Cut the manual, its topics in the order of their names, into passages of at least `least` characters.
 
     A passage ends where a paragraph does; the last of a topic may be shorter. Joined by blank lines they are
-    the whole text. Raises TypeError or ValueError unless `least` is an integer ≥ 1.
+    the whole text. With `once` a paragraph that has occurred before, but for spaces and line breaks, is left
+    out: some topics repeat parts of others. Raises TypeError or ValueError unless `least` is an integer ≥ 1.
     """
     check_integer("least", least, least=1)
-    found = []
+    found, known = [], set()
     for name in sorted(topics.topics):
         passage = []
         for paragraph in topics.topics[name].split("\n\n"):
+            words = " ".join(paragraph.split())
+            if once and words in known:
+                continue
+            known.add(words)
             passage.append(paragraph)
             if len("\n\n".join(passage)) >= least:
                 found.append("\n\n".join(passage))
@@ -52,13 +57,14 @@ def passages(least: int = 2000) -> list[str]:
     return found
 
 
-def split(every: int = 10) -> tuple[np.ndarray, np.ndarray]:
+def split(every: int = 10, once: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Return the manual as training and held-out tokens, (L_train,) and (L_held_out,).
 
-    Each `every`-th passage is held out. Raises TypeError or ValueError unless `every` is an integer from 2 to
-    the number of passages.
+    Each `every`-th passage is held out; once: see `passages`. Without it, some of what is held out stands in
+    the training text as well, word for word. Raises TypeError or ValueError unless `every` is an integer from
+    2 to the number of passages.
     """
-    parts = passages()
+    parts = passages(once=once)
     check_integer("every", every, least=2, most=len(parts))
     held_out = parts[every - 1 :: every]
     del parts[every - 1 :: every]

@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import optree
 import pytest
+from cases import CASES, problem
 
-from handgrad import data, decode, model
+from handgrad import accounting, data, decode, model
 from handgrad.config import Config, init
 
 PAD, BOS, EOS = 0, 1, 2
@@ -238,6 +239,140 @@ def test_a_decoder_only_model_continues(rng):
     assert drawn.shape == (2, 5)
 
 
+DECODERS = [name for name, case in CASES.items() if case["kind"] == "decoder"]
+"""Every two choices that a decoder-only model has stand together in one of these."""
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_reading_behind_a_past_is_the_whole_pass(name):
+    """In pieces, and token by token; the numbers of the positions before stay as they were."""
+    params, config, batch, *_ = problem(CASES[name])
+    params = optree.tree_map(lambda array: array.astype(np.float64), params)
+    tokens = batch["tokens"][:, :40]
+    whole, _ = model.forward(params, config, {"tokens": tokens})
+    for width in (1, 3, 7, 40):
+        past, pieces = None, []
+        for start in range(0, tokens.shape[1], width):
+            z, past = decode.extend(params, config, tokens[:, start : start + width], past)
+            pieces.append(z)
+        z = np.concatenate(pieces, axis=1)
+        np.testing.assert_allclose(z, whole, rtol=1e-12, atol=1e-12 * abs(whole).max())
+        assert decode.length_of(past) == tokens.shape[1]
+        numbers = sum(array.size for array in past["keys"] + past["values"])
+        assert 8 * numbers == accounting.key_value_bytes(config, *tokens.shape, itemsize=8)
+
+
+def test_the_decoders_are_of_all_kinds():
+    models = [CASES[name] for name in DECODERS]
+    assert {model["positions"] for model in models} == {"sinusoidal", "learned", "rotary", "none"}
+    assert {1, 2} <= {model["H_kv"] for model in models} and {0, 5} <= {model["pad"] for model in models}
+    assert {"pre", "post", "output"} == {model["norm"] for model in models}
+
+
+def test_tensors_are_read_behind_a_past_too(rng):
+    torch = pytest.importorskip("torch")
+    config = replace(CONTINUING, positions="rotary", H_kv=1, pad=PAD)
+    params, tokens = init(config, rng), rng.integers(0, 11, size=(3, 6))
+    tensors = optree.tree_map(torch.from_numpy, params)
+    _, past = decode.extend(tensors, config, tokens[:, :4])
+    z, _ = decode.extend(tensors, config, tokens[:, 4:], past)
+    whole, _ = model.forward(params, config, {"tokens": tokens})
+    np.testing.assert_allclose(z.numpy(), whole[:, 4:], atol=1e-12)
+
+
+@pytest.mark.parametrize("pad", [None, PAD])
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary"])
+def test_a_search_with_a_memory_writes_the_same(positions, pad, rng, monkeypatch):
+    """Greedy search drops rows that have ended, a beam doubles and exchanges them."""
+    config = replace(CONTINUING, positions=positions, T_max=7, pad=pad, norm="pre", final_norm=True)
+    params = init(config, rng)
+    read, extend = [], decode._extend
+    for search in (decode.greedy, lambda *args, **ends: decode.beam(*args, width=3, **ends)[0]):
+        wanted = search(decode.continuer(params, config), 9, max_length=6, **ENDS)
+        monkeypatch.setattr(decode, "_extend", lambda *args: read.append(args[2].shape) or extend(*args))
+        got = search(decode.cached_continuer(params, config), 9, max_length=6, **ENDS)
+        monkeypatch.undo()
+        assert np.array_equal(got, wanted) and len(np.unique(wanted[:, 0])) == 1
+    assert {width for _, width in read} == {1}  # after the first token, one more each time
+
+
+def test_a_memory_is_not_misled(rng):
+    """Other beginnings, shorter ones, the same again, or one in whose past a token differs: read afresh."""
+    params, config = init(CONTINUING, rng), CONTINUING
+    plain, cached = decode.continuer(params, config), decode.cached_continuer(params, config)
+    first = rng.integers(0, 11, size=(3, 4))
+    longer = np.concatenate([first[[2, 0, 0]], rng.integers(0, 11, size=(3, 2))], axis=1)
+    other = longer.copy()
+    other[1, 0] = (other[1, 0] + 1) % 11
+    for prefixes in (first, longer, longer, other, first, first[:2, :1], longer[:1]):
+        rows = np.arange(len(prefixes))
+        np.testing.assert_allclose(cached(prefixes, rows), plain(prefixes, rows), atol=1e-12)
+
+
+def test_the_past_of_chosen_rows(rng):
+    config = replace(CONTINUING, pad=PAD)
+    params, tokens = init(config, rng), rng.integers(0, 11, size=(4, 5))
+    _, past = decode.extend(params, config, tokens[:, :3])
+    rows = np.array([3, 1, 1])
+    z, _ = decode.extend(params, config, tokens[rows, 3:], decode.select(past, rows))
+    whole, _ = model.forward(params, config, {"tokens": tokens[rows]})
+    np.testing.assert_allclose(z, whole[:, 3:], atol=1e-12)
+
+
+Z = np.log(np.array([[0.1, 0.4, 0.2, 0.3], [0.25, 0.25, 0.25, 0.25]]))
+
+
+@pytest.mark.parametrize(
+    "cut, kept",
+    [
+        (lambda z: decode.top_k(z, 1), [[1], [0]]),
+        (lambda z: decode.top_k(z, 2), [[1, 3], [0, 1]]),
+        (lambda z: decode.top_k(z, 9), [[0, 1, 2, 3], [0, 1, 2, 3]]),
+        (lambda z: decode.nucleus(z, 0.05), [[1], [0]]),
+        (lambda z: decode.nucleus(z, 0.45), [[1, 3], [0, 1]]),
+        (lambda z: decode.nucleus(z, 0.65), [[1, 3], [0, 1, 2]]),
+        (lambda z: decode.nucleus(z, 0.75), [[1, 2, 3], [0, 1, 2]]),
+        (lambda z: decode.nucleus(z, 1.0), [[0, 1, 2, 3], [0, 1, 2, 3]]),
+    ],
+)
+def test_what_a_cut_keeps(cut, kept):
+    """Of equal ones the first; what stays is not changed, whatever constant was added to the logits."""
+    for shift in (0.0, 700.0):
+        z = cut(Z + shift)
+        assert [np.flatnonzero(row > -np.inf).tolist() for row in z] == kept
+        assert (z[z > -np.inf] == (Z + shift)[z > -np.inf]).all()
+
+
+def test_a_nucleus_is_the_smallest_that_reaches_p(rng):
+    """Beside a search over all sets of tokens."""
+    z = rng.normal(0, 2, size=(20, 6))
+    z[:, 4] = -np.inf
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    for wanted in (0.1, 0.5, 0.9, 0.99):
+        kept = decode.nucleus(z, wanted) > -np.inf
+        for row in range(20):
+            sets = [list(s) for n in range(1, 6) for s in itertools.combinations(range(6), n)]
+            fewest = min(len(s) for s in sets if p[row, s].sum() >= wanted)
+            assert kept[row].sum() == fewest and p[row, kept[row]].sum() >= wanted
+            assert p[row, kept[row]].min() >= p[row, ~kept[row]].max() and not kept[row, 4]
+
+
+def test_a_sampler_cuts_after_the_temperature(rng):
+    """The nucleus of 0.65 has three of these four tokens with temperature 2, and two with temperature 1."""
+    z, asked = np.repeat(Z[:1], 50_000, axis=0), []
+
+    def cut(logits):
+        asked.append(logits[0])
+        return decode.nucleus(logits, 0.65)
+
+    draws = decode.sampler(rng, 2.0, cut)(z)
+    p = np.sqrt([0, 0.4, 0.2, 0.3])
+    p /= p.sum()
+    assert np.ptp(asked[0] - Z[0] / 2) < 1e-12
+    assert (abs(np.bincount(draws, minlength=4) / 5e4 - p) <= 6 * np.sqrt(p * (1 - p) / 5e4)).all()
+    assert np.bincount(draws, minlength=4)[0] == 0
+
+
 def test_translate_speaks_the_vocabulary(rng):
     vocabulary = data.Vocabulary.of(["two hundred", "deux cents"])
     config = Config(kind="encoder-decoder", V=len(vocabulary), D=8, H=2, F=12, N=1, pad=PAD)
@@ -290,10 +425,25 @@ def test_logits_that_are_no_numbers_are_refused(search):
     search(spoiled(-np.inf, 4), 3, max_length=4, **ENDS)
 
 
-@pytest.mark.parametrize("choose", [decode.most_likely, decode.sampler(np.random.default_rng(0))])
+@pytest.mark.parametrize(
+    "choose",
+    [
+        decode.most_likely,
+        decode.sampler(np.random.default_rng(0)),
+        lambda z: decode.top_k(z, 2),
+        lambda z: decode.nucleus(z, 0.5),
+    ],
+)
 def test_no_token_is_chosen_from_what_is_no_number(choose):
     with pytest.raises(FloatingPointError, match="logits.*nan.* row 1"):
         choose(np.array([[0.0, 1.0], [1.0, np.nan]]))
+
+
+def after(tokens, config, rows=3):
+    """Read behind the past of four tokens that CONTINUING has read."""
+    rng = np.random.default_rng(1)
+    _, past = decode.extend(init(CONTINUING, rng), CONTINUING, tokens[:rows, :4])
+    return decode.extend(init(config, rng), config, tokens[:3, 4:], past)
 
 
 def written_by(next_logits, choose):
@@ -336,6 +486,21 @@ def written_by(next_logits, choose):
         (lambda f, p, s: decode.translator(p, CONFIG, s[0]), r"source: expected shape \(any, any\)"),
         (lambda f, p, s: decode.translator(p | {"more": s / 2}, CONFIG, s), r'params: .* at \["more"\]'),
         (lambda f, p, s: decode.continuer(p, CONTINUING), r'params: expected \["decoder"\]|at \["'),
+        (lambda f, p, s: decode.cached_continuer(p, CONFIG), "kind"),
+        (lambda f, p, s: decode.extend(p, CONFIG, s), "kind"),
+        (lambda f, p, s: after(s, CONTINUING, rows=2), r'past\["keys"\]\[0\]: expected shape \(3, '),
+        (lambda f, p, s: after(s, replace(CONTINUING, N=1)), "past: expected keys of 1 blocks, got 2"),
+        (lambda f, p, s: after(s, replace(CONTINUING, pad=0)), "past: expected what `extend` returned"),
+        (
+            lambda f, p, s: after(s, replace(CONTINUING, positions="learned", T_max=5)),
+            "at most T_max - 4 = 1 behind the past, got 2",
+        ),
+        (lambda f, p, s: after(s + 11, CONTINUING), "tokens"),
+        (lambda f, p, s: decode.top_k(Z, 0), "k: expected"),
+        (lambda f, p, s: decode.top_k(Z, 1.5), r"k.*1\.5"),
+        (lambda f, p, s: decode.nucleus(Z, 0.0), "p.*0"),
+        (lambda f, p, s: decode.nucleus(Z, 1.1), "p: expected a probability, got 1.1"),
+        (lambda f, p, s: decode.nucleus(Z, np.nan), "p.*nan"),
     ],
 )
 def test_bad_input_is_refused_by_name(call, message, rng, source):

@@ -36,6 +36,26 @@ def test_the_split_holds_out_whole_passages_and_loses_none():
     assert len(train) + len(held_out) == sum(map(len, passages)) + 2 * (len(passages) - 2)
 
 
+def test_a_paragraph_stands_once():
+    once = manual.passages(least=1, once=True)
+    words = [" ".join(paragraph.split()) for paragraph in once]
+    assert len(set(words)) == len(words) < len(manual.passages(least=1))
+    every = {" ".join(paragraph.split()) for paragraph in manual.passages(least=1)}
+    assert set(words) == every  # nothing but repetitions is gone
+
+
+def test_what_is_held_out_is_not_in_the_training_text():
+    """As it is for a third of it, if paragraphs are taken as they come."""
+
+    def known(train, held_out, n=80):
+        train, held_out = manual.decode(train), manual.decode(held_out)
+        pieces = {train[i : i + n] for i in range(len(train) - n + 1)}
+        return np.mean([held_out[i : i + n] in pieces for i in range(len(held_out) - n + 1)])
+
+    assert known(*manual.split()) > 0.1
+    assert known(*manual.split(once=True)) < 0.03
+
+
 def test_the_text_is_long_enough_for_the_book():
     train, held_out = manual.split()
     assert len(train) > 300_000 and 1 / 15 < len(held_out) / len(train) < 1 / 7

@@ -1,0 +1,469 @@
+"""Exercises of chapter 17, none of which it shows: answers, stories and hints."""
+
+import numpy as np
+
+from ...course.judge.draws import Draw, normal, number
+from ...course.judge.function import Exercise
+
+
+def some(rng, shape):
+    """True and False, True in each row, both of them where there are two or more."""
+    on = rng.random(shape) < 0.6
+    on[..., -1] = True
+    if on.shape[-1] > 1:
+        on[..., 0] = False
+    return on
+
+
+def characters(rng, shape):
+    """Characters of which one occurs twice where there are two places; below 3, the smallest vocabulary."""
+    drawn = rng.integers(0, 3, shape)
+    drawn[..., -1] = drawn[..., 0]
+    return drawn
+
+
+# 1 ----------------------------------------------------------------------------------------------------------
+
+
+def bits_per_byte(nats, length, real):
+    lost = np.where(real, nats, 0).sum()
+    size = np.where(real, length, 0).sum()
+    return lost / (np.log(2) * size)
+
+
+BITS_PER_BYTE = Exercise(
+    bits_per_byte,
+    outputs="bits",
+    inputs={
+        "nats": Draw("B T", lambda rng, shape: rng.exponential(2, shape)),
+        "length": Draw("B T", lambda rng, shape: rng.integers(1, 9, shape)),
+        "real": Draw("B T", some),
+    },
+    stories="""
+    - This is the cost in nats of a byte. A bit is ln 2 nats: divide by ln 2.
+          np.log(2) * size → size
+    - Multiplied by ln 2. A cost is a larger number in bits than in nats: divide.
+          lost / (np.log(2) * size) → lost * np.log(2) / size
+    - This is the cost in bits of a token. Divide the whole cost by the number of bytes, not of tokens.
+          np.where(real, length, 0).sum() → real.sum()
+    - This is the cost in nats of a token: it is to be in bits, and for each byte.
+          lost / (np.log(2) * size) → lost / real.sum()
+    - Padding counts here, in the cost and in the bytes.
+          np.where(real, nats, 0).sum() → nats.sum()
+          np.where(real, length, 0).sum() → length.sum()
+    - The cost of padding is counted. It is no part of the text.
+          np.where(real, nats, 0).sum() → nats.sum()
+    - The bytes of padding are counted. It is no part of the text.
+          np.where(real, length, 0).sum() → length.sum()
+    - A mean of the bits per byte of each token. A token of one byte weighs as much here as one of eight: add
+      up the costs and the bytes first.
+          lost / (np.log(2) * size) → (nats / length)[real].mean() / np.log(2)
+    - A mean of the bits per byte of each row. Rows differ in length: add up all costs and all bytes first.
+          lost / (np.log(2) * size) → (np.where(real, nats, 0).sum(axis=1) / np.where(real, length, 0).sum(axis=1)).mean() / np.log(2)
+    - Bits per token divided by the mean length of all tokens, padding among them.
+          np.where(real, length, 0).sum() → real.sum() * length.mean()
+    - The mean cost of a token over the number of all bytes. Divide a sum by a sum.
+          np.where(real, nats, 0).sum() → nats[real].mean()
+    - A byte has eight bits, but that is not asked: bits of cost for each byte of text.
+          np.log(2) * size → 8 * np.log(2) * size
+    - The cost of each token is multiplied by its length. It is the cost of the whole token already.
+          np.where(real, nats, 0).sum() → np.where(real, nats * length, 0).sum()
+    - Bytes for each bit, where bits for each byte are asked.
+          lost / (np.log(2) * size) → np.log(2) * size / lost
+    - The whole cost in bits. Divide it by the number of bytes.
+          np.log(2) * size → np.log(2)
+    - This is the perplexity of a byte, 2 to the power of what is asked.
+          return lost / (np.log(2) * size) → return np.exp(lost / size)
+    """,  # noqa: E501
+    hints="""
+    - Which two sums do not change if the same text is cut into other tokens?
+    - The cost of the whole text in nats, and its number of bytes. A bit is ln 2 nats.
+    """,
+)
+
+
+# 2 ----------------------------------------------------------------------------------------------------------
+
+
+def unlikelihood_dz(z, unwanted):
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    p = e / e.sum(axis=-1, keepdims=True)
+    hit = np.arange(z.shape[-1]) == unwanted[..., None]
+    p_c = (p * hit).sum(axis=-1, keepdims=True)
+    others = np.where(hit, -np.inf, z)
+    o = np.exp(others - others.max(axis=-1, keepdims=True))
+    q = o / o.sum(axis=-1, keepdims=True)  # p_v / (1 - p_c), also where 1 - p_c rounds to 0
+    dz = p_c * (hit - q)
+    return dz / unwanted.size
+
+
+PRINTED = "dz = p_c * (hit - q) → dz = p_c / (1 - p_c) * (hit - p)"
+"""The formula as it is derived: right, but not where p_c rounds to 1."""
+WITHOUT_QUOTIENT = """
+    - This is the gradient of the ordinary cost, which pulls the unwanted character up. Here it is to
+      be pushed down.
+          dz = p_c * (hit - q) → dz = p - hit
+    - The ordinary gradient with its sign turned. The cost is -ln(1 - p), not +ln p: it is gentle where p is
+      small.
+          dz = p_c * (hit - q) → dz = hit - p
+    - An ordinary cross-entropy with equal targets for all others. The others are not asked to be equal: what
+      is pushed down is the unwanted one alone.
+          dz = p_c * (hit - q) → dz = p - (1 - hit) / (z.shape[-1] - 1)
+    - The factor 1/(1 - p) is missing, which the logarithm brings.
+          dz = p_c * (hit - q) → dz = p_c * (hit - p)
+"""
+WITH_QUOTIENT = """
+    - The factor p of the unwanted character is missing: the derivative of p_c by z_v is p_c ([v = c] - p_v).
+          p_c / (1 - p_c) → 1 / (1 - p_c)
+    - p_c rounds to 1 where the unwanted character is nearly certain, and 1 - p_c has lost its digits there.
+          (hit - p) → (hit - p)
+    - The exponentials overflow: subtract the largest logit of a place. And where p_c rounds to 1, 1 - p_c has
+      lost its digits.
+          np.exp(z - z.max(axis=-1, keepdims=True)) → np.exp(z)
+    - The sign is wrong: the cost gets worse where the logit of the unwanted character rises.
+          (hit - p) → (p - hit)
+    - Only the unwanted character gets a gradient. The softmax shares its denominator with all.
+          (hit - p) → hit * (hit - p)
+    - The unwanted character itself is left out.
+          (hit - p) → (0 * hit - p)
+    - Divided by nothing: the loss is a mean over all places.
+          dz / unwanted.size → dz
+    - Divided by the number of places of one sequence. The mean is over all sequences.
+          dz / unwanted.size → dz / unwanted.shape[1]
+    - Divided by the number of sequences. The mean is over all places.
+          dz / unwanted.size → dz / len(unwanted)
+    - Divided by the number of logits. The mean is over the places.
+          dz / unwanted.size → dz / z.size
+    - The softmax runs over the places. It runs over the characters, the last axis.
+          e / e.sum(axis=-1, keepdims=True) → e / e.sum(axis=1, keepdims=True)
+    - This is the gradient by the probability. The softmax is still to be passed.
+          dz = p_c / (1 - p_c) * (hit - p) → dz = hit / (1 - p_c)
+    - The loss itself, where its gradient is asked.
+          return dz / unwanted.size → return -np.log(1 - p_c).mean()
+    - 1 - p_v stands for every logit. The 1 belongs to the unwanted character alone, the others get -p_v.
+          (hit - p) → (1 - p)
+    - Each logit has its own p_v / (1 - p_v) in front. That of the unwanted one stands before all.
+          p_c / (1 - p_c) * (hit - p) → p / (1 - p) * (hit - p)
+    - 1 - p_v of each character stands in the denominator. It is that of the unwanted one.
+          p_c / (1 - p_c) * (hit - p) → p_c / (1 - p) * (hit - p)
+    - p_v of each character stands in front. It is that of the unwanted one, for all logits of the place.
+          p_c / (1 - p_c) * (hit - p) → p / (1 - p_c) * (hit - p)
+"""
+STABLE = """
+    - The sign is wrong. The cost gets worse where the logit of the unwanted character rises.
+          (hit - q) → (q - hit)
+    - Only the unwanted character gets a gradient. The denominator of the softmax is shared by all.
+          (hit - q) → hit * (hit - q)
+    - The loss is a mean over all places: you divide by nothing.
+          dz / unwanted.size → dz
+    - You divide by the number of places of one sequence. The mean is over all sequences.
+          dz / unwanted.size → dz / unwanted.shape[1]
+    - You divide by the number of sequences. The mean is over all places.
+          dz / unwanted.size → dz / len(unwanted)
+    - The factor p_c in front is missing: what is unlikely already is hardly pushed.
+          dz = p_c * (hit - q) → dz = hit - q
+"""
+
+
+def with_quotient(stories):
+    """The stories, told of the formula as it is derived: their changes after `PRINTED`."""
+    lines = []
+    for before, line in zip(["", *stories.splitlines()], stories.splitlines()):
+        lines += [PRINTED] * ("→" in line and "→" not in before) + [line]
+    return "\n".join(lines)
+
+
+def large_at_first(z):
+    """Logits of which those in the first place of each row are some thousands."""
+    return z + 3000 * (np.arange(z.shape[1]) == 0)[:, None]
+
+
+def near_certain(rng, shape):
+    """Logits, and in the first place of each row the first character nearly certain."""
+    z = rng.normal(size=shape)
+    z[:, 0, 0] += 40
+    return z
+
+
+def first_at_first(rng, shape):
+    """Characters, the first of them in the first place of each row."""
+    drawn = characters(rng, shape)
+    drawn[:, 0] = 0
+    return drawn
+
+
+UNLIKELIHOOD_DZ = Exercise(
+    unlikelihood_dz,
+    outputs="dz",
+    inputs={"z": normal("B S V"), "unwanted": Draw("B S", characters)},
+    special={
+        "logits of some thousands": {"z": normal("B S V").then(large_at_first)},
+        "an unwanted character that is nearly certain": {
+            "z": Draw("B S V", near_certain),
+            "unwanted": Draw("B S", first_at_first),
+        },
+    },
+    only={
+        "logits of some thousands": "The exponentials overflow: subtract the largest logit of a place.",
+        "an unwanted character that is nearly certain": "p_c rounds to 1 there, and 1 - p_c has lost "
+        "its digits. What is p_v / (1 - p_c) for the others? A softmax without c.",
+    },
+    stories=WITHOUT_QUOTIENT + with_quotient(WITH_QUOTIENT) + STABLE,
+    hints="""
+    - Two links: the derivative of -ln(1 - p_c) by p_c, and that of p_c by each logit.
+    - The first is 1/(1 - p_c). The second is p_c ([v = c] - p_v).
+    - Where p_c rounds to 1, multiply out first: the quotients that stay are a softmax over the others.
+    """,
+)
+
+
+# 3 ----------------------------------------------------------------------------------------------------------
+
+
+def min_p_dz(z, targets, share):
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    kept = e >= share
+    size = (kept * e).sum(axis=-1, keepdims=True)
+    p = kept * e / np.maximum(size, 1e-300)
+    hit = np.arange(z.shape[-1]) == targets[..., None]
+    counts = (kept & hit).any(axis=-1, keepdims=True)
+    dz = counts * (p - hit)
+    return dz / max(counts.sum(), 1)
+
+
+def spread(rng, shape):
+    """Logits of which some are far below the largest. In the first place of each row all are kept."""
+    z = rng.normal(0, 2, shape)
+    z[:, 0] = 0.1 * z[:, 0]
+    return z
+
+
+MIN_P_DZ = Exercise(
+    min_p_dz,
+    outputs="dz",
+    inputs={"z": Draw("B S V", spread), "targets": Draw("B S", characters), "share": number(0.1)},
+    special={
+        "logits of some thousands": {"z": Draw("B S V", spread).then(lambda z: z + 3000)},
+        "no place counts": {
+            "z": Draw("B S V", spread).then(lambda z: z + 30 * (np.arange(z.shape[-1]) == 0)),
+            "targets": Draw("B S", lambda rng, shape: rng.integers(1, 3, shape)),
+        },
+    },
+    only={
+        "logits of some thousands": "The exponentials overflow: subtract the largest logit of a place.",
+        "no place counts": "Where the right character was cut everywhere, the gradient is 0, not 0 / 0.",
+    },
+    stories="""
+    - Nothing is cut: this is the gradient of the ordinary cost.
+          kept = e >= share → kept = e >= 0
+    - A character is kept if its probability is at least the share. It is to be compared with the largest
+      probability of its place.
+          kept = e >= share → kept = e / e.sum(axis=-1, keepdims=True) >= share
+    - A character is kept if its *logit* is at least the share of the largest logit. The rule is about
+      probabilities.
+          kept = e >= share → kept = z >= share * z.max(axis=-1, keepdims=True)
+    - What is kept is not divided by its own sum: the probabilities of a place must add up to 1 again.
+          size = (kept * e).sum( → size = e.sum(
+    - Places where the right character was cut get a gradient. Their cost is infinite, and they do not count.
+          dz = counts * (p - hit) → dz = p - hit
+    - Places where the right character was cut get a gradient and are counted. They are to do neither.
+          dz = counts * (p - hit) → dz = p - hit
+          max(counts.sum(), 1) → counts.size
+    - What is cut has a logit of 0, which is a logit like any other. It must be -∞.
+          p = kept * e / np.maximum(size, 1e-300) → p = np.exp(kept * z - (kept * z).max(axis=-1, keepdims=True)); p = kept * p / p.sum(axis=-1, keepdims=True)
+    - What is cut has a logit of 0 and stays in the sum of the softmax. It must be -∞.
+          p = kept * e / np.maximum(size, 1e-300) → p = np.exp(kept * z - (kept * z).max(axis=-1, keepdims=True)); p = p / p.sum(axis=-1, keepdims=True)
+    - Places where the right character was cut are counted in the mean.
+          max(counts.sum(), 1) → counts.size
+    - The mean is taken over one sequence.
+          max(counts.sum(), 1) → max(counts.sum() / len(z), 1)
+    - Divided by nothing: the loss is a mean over the places that count.
+          dz / max(counts.sum(), 1) → dz
+    - The sign is wrong: the loss gets worse where p is above what is asked.
+          (p - hit) → (hit - p)
+    - What was cut is kept, and the other way round.
+          kept = e >= share → kept = e < share
+    - The largest probability is taken over all places. Each place has its own.
+          kept = e >= share → kept = e / e.sum(axis=-1, keepdims=True) >= share * (e / e.sum(axis=-1, keepdims=True)).max()
+    - The largest logit is taken over all places. Each place has its own.
+          e = np.exp(z - z.max(axis=-1, keepdims=True)) → e = np.exp(z - z.max())
+    - The cost itself, where its gradient is asked.
+          return dz / max(counts.sum(), 1) → return -np.log(np.where(counts[..., 0], (p * hit).sum(axis=-1), 1)).sum() / max(counts.sum(), 1)
+    - Cut characters get a gradient, that of the ordinary softmax. What was cut has no way to the cost.
+          p = kept * e / → p = e /
+    """,  # noqa: E501
+    hints="""
+    - First which are kept: compare each probability of a place with the largest one. The denominator of the
+      softmax is the same on both sides.
+    - Then an ordinary softmax over what is kept, and p - y.
+    - A place whose right character was cut does not count: its row is 0, and m is smaller.
+    """,
+)
+
+
+# 4 ----------------------------------------------------------------------------------------------------------
+
+
+def mixture_dtheta(theta, f):
+    e = np.exp(theta - theta.max())
+    lam = e / e.sum()
+    p = lam @ f
+    part = lam[:, None] * f / p
+    return lam - part.mean(axis=1)
+
+
+MIXTURE_DTHETA = Exercise(
+    mixture_dtheta,
+    outputs="dtheta",
+    inputs={"theta": normal("V"), "f": Draw("V T", lambda rng, shape: rng.uniform(0.02, 1, shape))},
+    special={"theta of some thousands": {"theta": normal("V").then(lambda theta: theta + 3000)}},
+    only={"theta of some thousands": "The exponentials overflow: subtract the largest θ."},
+    stories="""
+    - This is the gradient by the weights λ. The softmax is still to be passed.
+          return lam - part.mean(axis=1) → return -(f / p).mean(axis=1)
+    - The sign is wrong: the loss is -ln p, and gets better where an order that was right has more weight.
+          lam - part.mean(axis=1) → part.mean(axis=1) - lam
+    - A sum over the places: the loss is their mean.
+          lam - part.mean(axis=1) → (lam[:, None] - part).sum(axis=1)
+    - The parts of the orders are added over the places, where their mean should stand.
+          part.mean(axis=1) → part.sum(axis=1)
+    - The weights themselves are missing: they come from the denominator of the softmax.
+          lam - part.mean(axis=1) → -part.mean(axis=1)
+    - Only the diagonal of the Jacobian of softmax is used, λ (1 - λ).
+          lam - part.mean(axis=1) → -lam * (1 - lam) * (f / p).mean(axis=1)
+    - An ordinary mean over the orders stands in the softmax step, where that weighted by λ should.
+          lam - part.mean(axis=1) → lam * ((f / p).mean() - (f / p).mean(axis=1))
+    - The logarithms of the orders are mixed. The probabilities are: p = Σ λ f.
+          part = lam[:, None] * f / p → part = lam[:, None] * (1 + np.log(f) - lam @ np.log(f))
+    - The mean over the places is taken before the quotient. Each place has its own p.
+          part = lam[:, None] * f / p → part = lam[:, None] * f.mean(axis=1, keepdims=True) / p.mean()
+    - Not divided by p: the cost is the logarithm of the mixture.
+          part = lam[:, None] * f / p → part = lam[:, None] * f
+    - θ is taken for the weights. They are its softmax.
+          lam = e / e.sum() → lam = theta
+    - The mixture is made with equal weights.
+          p = lam @ f → p = f.mean(axis=0)
+    - The parts of a place are taken as if all orders had the same weight.
+          part = lam[:, None] * f / p → part = f / f.sum(axis=0)
+    - The mean over the orders stands where that over the places should.
+          part.mean(axis=1) → part.mean(axis=0).mean() + 0 * lam
+    - f stands where λ f / p should.
+          part.mean(axis=1) → f.mean(axis=1)
+    - The loss itself, where its gradient is asked.
+          return lam - part.mean(axis=1) → return -np.log(p).mean()
+    - This is the gradient of a single place: the first.
+          part.mean(axis=1) → part[:, 0]
+    - Divided by the places once more: the mean has done it.
+          lam - part.mean(axis=1) → (lam - part.mean(axis=1)) / f.shape[1]
+    """,
+    hints="""
+    - One place: -ln Σ_n λ_n f_n. First the derivative by each λ, then through the softmax.
+    - dλ_n = -f_n / p. The softmax step is λ_n (dλ_n - Σ_k λ_k dλ_k), and Σ_k λ_k f_k / p is 1.
+    """,
+)
+
+
+# 5 ----------------------------------------------------------------------------------------------------------
+
+
+def ring_step(q, k_new, v_new, k_ring, v_ring, t):
+    S = k_ring.shape[2]
+    slot = t % S
+    at = (np.arange(S) == slot)[:, None]
+    k = np.where(at, k_new[:, :, None], k_ring)
+    v = np.where(at, v_new[:, :, None], v_ring)
+    s = (k @ q[..., None])[..., 0] / np.sqrt(q.shape[-1])
+    s = np.where(np.arange(S) <= t, s, -np.inf)
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    a = e / e.sum(axis=-1, keepdims=True)
+    y = (a[..., None] * v).sum(axis=2)
+    return y, k, v
+
+
+RING_STEP = Exercise(
+    ring_step,
+    outputs="y k v",
+    inputs={
+        "q": normal("B H K"),
+        "k_new": normal("B H K"),
+        "v_new": normal("B H E"),
+        "k_ring": normal("B H S K"),
+        "v_ring": normal("B H S E"),
+        "t": number(4),
+    },
+    special={
+        "the second character": {"t": number(1)},
+        "a ring that is full for the first time": {"t": number(5)},
+        "the third time round": {"t": number(14)},
+        "scores of some thousands": {"q": normal("B H K").then(lambda q: 4000 * q)},
+    },
+    only={
+        "the second character": "At t = 1 two slots are filled: those of the places 0 and 1.",
+        "a ring that is full for the first time": "At t = S - 1 all slots are filled, the new one included.",
+        "the third time round": "Beyond the first round every slot is filled, and t may be any number.",
+        "scores of some thousands": "The exponentials overflow: subtract the largest score.",
+    },
+    stories="""
+    - Empty slots are seen: before the first round is over, only slots 0 to t hold anything.
+          s = np.where(np.arange(S) <= t, s, -np.inf) → s = s
+    - The new key may not be seen: slots 0 to t are filled, t included.
+          np.arange(S) <= t → np.arange(S) < t
+    - Only slots up to that of the new key are seen. After the first round all slots are filled, and those
+      behind it hold the oldest.
+          np.arange(S) <= t → np.arange(S) <= slot
+    - The slot is t + 1 modulo S. The character at place t, counted from 0, goes to slot t modulo S.
+          slot = t % S → slot = (t + 1) % S
+    - The slot is t - 1 modulo S. The character at place t, counted from 0, goes to slot t modulo S.
+          slot = t % S → slot = (t - 1) % S
+    - The new key always goes to the last slot.
+          slot = t % S → slot = S - 1
+    - Beyond the first round the last slot is written again and again; the oldest slot is t modulo S.
+          slot = t % S → slot = min(t, S - 1)
+    - The scores are not divided by √K.
+          / np.sqrt(q.shape[-1]) → / 1
+    - The scores are divided by K, not by its root.
+          / np.sqrt(q.shape[-1]) → / q.shape[-1]
+    - Attention reads the ring as it was before the new character: the new one sees itself too.
+          y = (a[..., None] * v) → y = (a[..., None] * v_ring)
+          s = (k @ q → s = (k_ring @ q
+    - Attention reads the ring before the new character is written, and does not see it. It sees itself too.
+          y = (a[..., None] * v) → y = (a[..., None] * v_ring)
+          s = (k @ q → s = (k_ring @ q
+          np.arange(S) <= t → np.arange(S) < t
+    - Attention reads the ring before the new character is written, its empty slots included. Write first,
+      and hide what is empty.
+          y = (a[..., None] * v) → y = (a[..., None] * v_ring)
+          s = (k @ q → s = (k_ring @ q
+          s = np.where(np.arange(S) <= t, s, -np.inf) → s = s
+    - S + 1 characters are seen once the ring is full: the old ring and the new one. The oldest is to be
+      forgotten first.
+          y = (a[..., None] * v) → y = (a[..., None] * np.concatenate([v_ring, v_new[:, :, None]], axis=2))
+          s = (k @ q → s = (np.concatenate([k_ring, k_new[:, :, None]], axis=2) @ q
+          np.arange(S) <= t → np.append(np.arange(S) < t, True)
+    - The new value is not yet in the ring when attention reads it.
+          y = (a[..., None] * v) → y = (a[..., None] * v_ring)
+    - The new key is not yet in the ring when attention reads it.
+          s = (k @ q → s = (k_ring @ q
+    - Empty slots are hidden by a score of 0, which is a score like any other: -∞ hides.
+          s, -np.inf) → s, 0)
+    - Empty slots are hidden after the softmax, so that the weights do not add up to 1.
+          s = np.where(np.arange(S) <= t, s, -np.inf) → s = s
+          a = e / e.sum(axis=-1, keepdims=True) → a = (np.arange(S) <= t) * e / e.sum(axis=-1, keepdims=True)
+    - No softmax: the scores themselves weigh the values.
+          a = e / e.sum(axis=-1, keepdims=True) → a = np.where(s > -np.inf, s, 0)
+    - The exponentials are not divided by their sum.
+          a = e / e.sum(axis=-1, keepdims=True) → a = e
+    - The ring comes back as it was: the new key and value are to be in it.
+          return y, k, v → return y, k_ring, v_ring
+    - The new key goes to the end and the oldest is moved out at the front. That holds the same keys; but the
+      ring is to be written in one slot, and the others stay.
+          k = np.where(at, k_new[:, :, None], k_ring) → k = np.concatenate([k_ring[:, :, 1:], k_new[:, :, None]], axis=2)
+          v = np.where(at, v_new[:, :, None], v_ring) → v = np.concatenate([v_ring[:, :, 1:], v_new[:, :, None]], axis=2)
+          np.arange(S) <= t → np.arange(S) >= S - 1 - t
+    """,  # noqa: E501
+    hints="""
+    - Where does the new key go? At t = 0 to slot 0, at t = S to slot 0 again.
+    - Which slots may be seen? Until the ring is full those from 0 to t, then all. Does their order matter?
+    - Write first, then attend, with -∞ for slots that are empty.
+    """,
+)

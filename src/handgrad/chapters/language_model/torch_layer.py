@@ -1,0 +1,42 @@
+"""PyTorch's own training of the same model, for the race of chapter 17."""
+
+import copy
+
+import numpy as np
+import torch
+
+from handgrad import twin
+
+
+def losses(state, draw, config, recipe, updates):
+    """The losses of so many updates: PyTorch's layers, differentiation, clipping and AdamW.
+
+    Of ours are the first parameters, the batches and the rates.
+    """
+    rng, found = copy.deepcopy(state.rng), []
+    theirs = twin.load(twin.Twin(config), state.params)
+    options = dict(betas=(recipe.beta_1, recipe.beta_2), eps=recipe.eps, weight_decay=recipe.weight_decay)
+    adam = torch.optim.AdamW(theirs.parameters(), **options)
+    for update in range(1, updates + 1):
+        loss = theirs.loss(draw(rng, recipe.batch_size))
+        adam.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(theirs.parameters(), recipe.max_norm)
+        adam.param_groups[0]["lr"] = recipe.rate(update)
+        adam.step()
+        found.append(loss.item())
+    return np.array(found)
+
+
+def operations(params, config, tokens):
+    """How many operations PyTorch counts while one more token is read behind the others of tokens (1, L)."""
+    import optree
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from handgrad import decode
+
+    tensors = optree.tree_map(torch.from_numpy, params)
+    _, past = decode.extend(tensors, config, tokens[:, :-1])
+    with FlopCounterMode(display=False) as counter:
+        decode.extend(tensors, config, tokens[:, -1:], past)
+    return counter.get_total_flops()

@@ -1,0 +1,289 @@
+"""Chapter 17: what belongs to it and to nobody else."""
+
+import numpy as np
+import optree
+import pytest
+from judging import check_answers
+from scipy.special import log_softmax, softmax
+
+from handgrad import manual, model
+from handgrad.chapters.language_model import figures, ngrams, trials
+from handgrad.config import init
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(17)
+
+
+TEXT = "abracadabra, a cadabra; abra " * 40
+
+
+def test_shares_are_what_the_text_counts():
+    tokens = manual.encode(TEXT)
+    counts = ngrams.counted(tokens, 3)
+    asked = manual.encode("abrx")
+    found = list(ngrams.shares(counts, asked))
+    for n, (f, seen) in enumerate(found, 1):
+        for place in range(n - 1, 4):
+            context = "abrx"[place - n + 1 : place]
+            times = sum(TEXT[i:].startswith(context) for i in range(len(TEXT) - n + 1))
+            whole = sum(TEXT[i:].startswith("abrx"[place - n + 1 : place + 1]) for i in range(len(TEXT)))
+            assert seen[place] == times and f[place] == pytest.approx(whole / max(times, 1))
+
+
+def test_a_mixture_is_a_distribution_and_its_weights_are_the_best():
+    train, held_out = manual.encode(TEXT[:900]), manual.encode(TEXT[900:])
+    counts, weights = ngrams.counted(train, 3), ngrams.fit(train, 3)
+    for context in ("ab", "zq", "a "):
+        p = [
+            ngrams.probabilities(counts, weights, manual.encode(context + c))[:, -1]
+            for c in manual.CHARACTERS
+        ]
+        np.testing.assert_allclose(np.sum(p, axis=0), 1)
+    f, p = np.array([0.9, 0.1, 0.5, 0.0]), np.array([0.2, 0.3, 0.1, 0.2])
+    best = ngrams.best_share(f, p)
+    cost = [np.log(share * f + (1 - share) * p).mean() for share in (best - 0.01, best, best + 0.01)]
+    assert cost[1] == max(cost)
+    with pytest.raises(ValueError, match="order: expected 1 to 9"):
+        ngrams.counted(held_out, 10)
+
+
+@pytest.mark.parametrize("stride", [1, 5, 8])
+def test_every_character_is_counted_once(stride, rng):
+    """Beside the cost of each in a window of its own."""
+    config = trials.gpt(D=16, H=2, F=16, N=1, V=12)
+    params, tokens = init(config, rng), rng.integers(0, 12, 30)
+    nats, context = trials.by_place(params, config, tokens, stride, T=8)
+    assert nats.shape == context.shape == (29,)
+    assert context[:8].tolist() == list(range(1, 9)) and context[8:-5].min() >= 8 - stride + 1
+    for place in range(29):
+        begin = place + 1 - context[place]
+        z, _ = model.forward(params, config, {"tokens": tokens[None, begin : place + 1]})
+        assert nats[place] == pytest.approx(-log_softmax(z[0, -1])[tokens[place + 1]])
+
+
+def test_pushes_add_up_to_the_gradient(rng):
+    config = trials.gpt(D=16, H=2, F=16, N=2, V=12, tied=False)
+    params, tokens = init(config, rng), rng.integers(0, 12, 10)
+    sent = trials.pushes(params, config, tokens, range(9))
+    assert (sent[np.arange(9)[:, None] < np.arange(9)] == 0).all()
+    _, grads = model.loss_and_gradients(params, config, trials.windows(tokens, [0], T=9))
+    by_token = np.zeros((12, 16))
+    np.add.at(by_token, tokens[:9], sent.mean(axis=0))
+    np.testing.assert_allclose(by_token, grads["embedding"]["E"], atol=1e-13)
+
+
+def test_the_slope_by_temperature_is_a_derivative(rng):
+    z, y = 3 * rng.normal(size=(4, 5, 7)), rng.integers(0, 7, (4, 5))
+    loss = [trials.nats_of(z / tau, y).mean() for tau in (1 - 1e-5, 1 + 1e-5)]
+    assert trials.by_temperature(z, y) == pytest.approx((loss[1] - loss[0]) / 2e-5, rel=1e-6)
+
+
+def test_lines_are_padded_behind():
+    rows = trials.lines(manual.encode("one\n\nand twenty-two\n"), longest=6)
+    assert rows.shape == (2, 7) and manual.decode(rows[1]) == "and tw\n"
+    assert manual.decode(rows[0, :4]) == "one\n" and (rows[0, 4:] == trials.PAD).all()
+
+
+def test_the_loss_as_used_is_the_loss_of_a_causal_model(rng):
+    config = trials.small(D=16, F=16)
+    params = init(config, rng)
+    rows = trials.lines(manual.encode("one\nand twenty-two\nthree\n"))
+    asked = (rows[:, 1:] != trials.PAD).sum()
+    used = trials.loss_as_used(params, config, rows, rng, places=asked)
+    assert used == pytest.approx(trials.loss_on(params, config, rows))
+
+
+def test_writing_is_the_same_in_both_ways(rng):
+    config = trials.gpt(D=16, H=2, F=16, N=2)
+    params = optree.tree_map(lambda x: 3 * x, init(config, rng))
+    from handgrad import decode
+
+    ways = (decode.continuer, decode.cached_continuer)
+    one, other = (trials.write(way(params, config), 20) for way in ways)
+    assert np.array_equal(one, other) and one.shape == (1, 20)
+    text = trials.continued(params, config, "ab", 5, decode.most_likely)
+    assert text.startswith("ab") and len(text) == 7
+
+
+def test_the_figures_draw_what_they_are_given():
+    texts = {text.get_text() for text in figures.averages([3, 1, 2], [2, -6, 6]).axes[0].texts}
+    assert {"dv = 1", "dv = −1", "dv = 2", "⅓", "−3", "y = 2"} <= texts
+    norms = {1: np.array([1.0, 2, 0])}
+    words = figures.push_in_words(1, "abcd", norms, bits=[3.0, 2.0, 1.0])
+    assert "exactly 0" in words and "c, which costs 2.0 bits" in words
+    assert figures.graph().axes and figures.shift("a b").axes
+
+
+# Exercises --------------------------------------------------------------------------------------------------
+
+
+def slopes(loss, x, step=1e-6):
+    """Central differences of a function of one array."""
+    found = np.zeros_like(x)
+    for place in np.ndindex(x.shape):
+        up, down = x.copy(), x.copy()
+        up[place] += step
+        down[place] -= step
+        found[place] = (loss(up) - loss(down)) / (2 * step)
+    return found
+
+
+def test_bits_per_byte():
+    def by_loop(nats, length, real):
+        bits = size = 0
+        for b, t in np.ndindex(nats.shape):
+            if real[b, t]:
+                bits, size = bits - np.log2(np.exp(-nats[b, t])), size + length[b, t]
+        return bits / size
+
+    def weighted(nats, length, real):
+        return np.average((nats / length)[real], weights=length[real]) * np.log2(np.e)
+
+    check_answers("bits_per_byte", [by_loop, weighted])
+    for wrong, words in {
+        (lambda n, le, r: n[r].sum() / le[r].sum()): "in nats",
+        (lambda n, le, r: n[r].mean() / np.log(2)): "of a token",
+        (lambda n, le, r: n.sum() / le.sum() / np.log(2)): "Padding",
+        (lambda n, le, r: (n / le)[r].mean() / np.log(2)): "mean of the bits",
+    }.items():
+        check_answers("bits_per_byte", [wrong], wrong=(words, ""))
+
+
+def test_unlikelihood_dz(rng):
+    z, unwanted = rng.normal(size=(2, 3, 4)), np.array([[0, 1, 1], [3, 2, 0]])
+
+    def loss(z):
+        return -np.log(1 - np.take_along_axis(softmax(z, -1), unwanted[..., None], -1)).mean()
+
+    def by_jacobian(z, unwanted):
+        p, dz = softmax(z, axis=-1), np.zeros_like(z)
+        for b, t in np.ndindex(unwanted.shape):
+            c, own = unwanted[b, t], p[b, t]
+            jacobian = np.diag(own) - np.outer(own, own)
+            dz[b, t] = jacobian[c] / (1 - own[c]) / unwanted.size
+        return dz
+
+    def by_difference(z, unwanted):
+        hit = unwanted[..., None] == np.arange(z.shape[-1])
+        return (softmax(z, -1) - softmax(np.where(hit, -np.inf, z), -1)) / unwanted.size
+
+    def clipped(z, unwanted):
+        hit = unwanted[..., None] == np.arange(z.shape[-1])
+        p_c = softmax(z, -1)[hit].reshape(*unwanted.shape, 1)
+        return p_c / np.maximum(1 - p_c, 1e-12) * (hit - softmax(z, -1)) / unwanted.size
+
+    np.testing.assert_allclose(by_jacobian(z, unwanted), slopes(loss, z), atol=1e-8)
+    np.testing.assert_allclose(by_difference(z, unwanted), slopes(loss, z), atol=1e-8)
+    check_answers("unlikelihood_dz", [by_difference])
+    for wrong, words in {
+        by_jacobian: "p_c rounds to 1",
+        clipped: "Wrong only in .* p_c rounds to 1",
+        (lambda z, c: -by_jacobian(z, c)): "^The sign is wrong: ",
+        (lambda z, c: -by_difference(z, c)): "^The sign is wrong. ",
+        (lambda z, c: by_jacobian(z, c) * c.size): "Divided by nothing",
+    }.items():
+        with np.errstate(divide="ignore", invalid="ignore"):
+            check_answers("unlikelihood_dz", [wrong], wrong=(words, ""))
+
+
+@pytest.mark.parametrize("certain", [35, 40, 800])
+def test_a_nearly_certain_character_is_pushed_with_all_digits(certain):
+    """z = (certain, 0, 1): the gradient is 1 for it, and for the others minus their softmax without it."""
+    from handgrad.chapters.language_model.exercises import unlikelihood_dz
+
+    dz = unlikelihood_dz(np.array([[[certain, 0.0, 1.0]]]), np.array([[0]]))
+    np.testing.assert_allclose(dz[0, 0], [1, *-softmax([0, 1])], rtol=1e-14)
+
+
+def test_min_p_dz(rng):
+    z, y = np.log([[[4.0, 2.5, 1], [4, 2, 1], [5, 3, 4]]]), np.array([[1, 2, 2]])
+
+    def loss(z):
+        kept = softmax(z, -1) >= 0.3 * softmax(z, -1).max(-1, keepdims=True)
+        log_p = log_softmax(np.where(kept, z, -np.inf), -1)
+        right = np.take_along_axis(log_p, y[..., None], -1)
+        return -right[np.isfinite(right)].mean()
+
+    def by_place(z, y, share):
+        dz, m = np.zeros_like(z), 0
+        for b, t in np.ndindex(y.shape):
+            kept = np.flatnonzero(z[b, t] - z[b, t].max() >= np.log(share))
+            if y[b, t] in kept:
+                m += 1
+                dz[b, t, kept] = softmax(z[b, t, kept])
+                dz[b, t, y[b, t]] -= 1
+        return dz / m if m else dz
+
+    def unguarded(z, y, share):
+        dz = by_place(z, y, share)
+        return dz / np.float64(dz.any())
+
+    np.testing.assert_allclose(by_place(z, y, 0.3), slopes(loss, z), atol=1e-8)
+    check_answers("min_p_dz", [by_place])
+    with np.errstate(invalid="ignore"):
+        check_answers("min_p_dz", [unguarded], wrong=("Wrong only in .*no place counts", ""))
+
+
+def test_mixture_dtheta(rng):
+    theta, f = rng.normal(size=3), rng.uniform(0.1, 1, (3, 5))
+
+    def by_place(theta, f):
+        lam, found = softmax(theta), np.zeros_like(theta)
+        for column in f.T:
+            jacobian = np.diag(lam) - np.outer(lam, lam)
+            found -= jacobian @ column / (lam @ column) / f.shape[1]
+        return found
+
+    np.testing.assert_allclose(
+        by_place(theta, f), slopes(lambda x: -np.log(softmax(x) @ f).mean(), theta), atol=1e-8
+    )
+    check_answers("mixture_dtheta", [by_place])
+
+
+def test_ring_step(rng):
+    def by_list(q, k_new, v_new, k_ring, v_ring, t):
+        k, v, S = k_ring.copy(), v_ring.copy(), k_ring.shape[2]
+        k[:, :, t % S], v[:, :, t % S] = k_new, v_new
+        y = np.zeros_like(v_new)
+        for b, h in np.ndindex(q.shape[:2]):
+            rows = [place % S for place in range(max(0, t - S + 1), t + 1)]  # in the order of the text
+            a = softmax([k[b, h, row] @ q[b, h] / np.sqrt(q.shape[2]) for row in rows])
+            y[b, h] = sum(weight * v[b, h, row] for weight, row in zip(a, rows, strict=True))
+        return y, k, v
+
+    def before_writing(shown):
+        def step(q, k_new, v_new, k_ring, v_ring, t):
+            _, k, v = by_list(q, k_new, v_new, k_ring, v_ring, t)
+            keys = np.concatenate([k_ring, k_new[:, :, None]], axis=2)
+            values = np.concatenate([v_ring, v_new[:, :, None]], axis=2)
+            s = np.einsum("bhk,bhsk->bhs", q, keys) / np.sqrt(q.shape[2])
+            a = softmax(np.where(shown(np.arange(keys.shape[2]), t, k.shape[2]), s, -np.inf), -1)
+            return np.einsum("bhs,bhse->bhe", a, values), k, v
+
+        return step
+
+    check_answers("ring_step", [by_list])
+    for shown, words in {
+        (lambda slot, t, S: (slot < t) & (slot < S)): "does not see it",
+        (lambda slot, t, S: slot < S): "its empty slots included",
+        (lambda slot, t, S: (slot < t) | (slot == S)): "^S . 1 characters are seen",
+    }.items():
+        check_answers("ring_step", [before_writing(shown)], wrong=(words, ""))
+
+
+def test_a_ring_is_attention_over_the_last_places(rng):
+    """A text read through the ring, beside attention with a window in its mask."""
+    from handgrad.chapters.language_model.exercises import ring_step
+    from handgrad.ops import attention
+
+    T, S = 9, 4
+    q, k, v = rng.normal(size=(3, 2, 3, T, 5))
+    place = np.arange(T)
+    near = (place[:, None] - place >= 0) & (place[:, None] - place < S)
+    wanted, _ = attention(q, k, v, mask=near)
+    k_ring, v_ring = np.full((2, 2, 3, S, 5), 99.0)
+    for t in range(T):
+        y, k_ring, v_ring = ring_step(q[:, :, t], k[:, :, t], v[:, :, t], k_ring, v_ring, t)
+        np.testing.assert_allclose(y, wanted[:, :, t])
