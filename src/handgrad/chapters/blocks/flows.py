@@ -1,0 +1,98 @@
+"""Whole blocks with random parameters, and the size of the gradient on every edge of a block."""
+
+import numpy as np
+import optree
+
+from handgrad.blocks import (
+    cross_attend_backward,
+    decoder_block,
+    decoder_block_backward,
+    encoder_block,
+    normalize_backward,
+    self_attend_backward,
+    transform_backward,
+)
+from handgrad.config import Config, init
+from handgrad.ops import causal_mask
+
+PARTS = ("feed-forward", "cross-attention", "self-attention")  # in the order of the backward
+CACHES = {"self-attention": "attended", "cross-attention": "crossed", "feed-forward": "transformed"}
+BACKWARDS = {
+    "self-attention": self_attend_backward,
+    "cross-attention": cross_attend_backward,
+    "feed-forward": transform_backward,
+}
+
+
+def draw(kind, seed, D=16, H=2, F=24, spread=0.5):
+    """The parameters of one "encoder" or "decoder" block: matrices as they are drawn, the rest at random.
+
+    γ is N(1, spread²), β and all biases are N(0, spread²).
+    """
+    rng = np.random.default_rng(seed)
+    config = Config("encoder-decoder", 9, D, H, F, 1)
+
+    def moved(path, p):
+        return p + spread * rng.standard_normal(p.shape) if p.ndim == 1 else p
+
+    block = init(config, rng, np.float64)[kind][0]
+    return optree.tree_map_with_path(moved, block)
+
+
+def inputs(seed, B=2, T=7, S=5, D=16):
+    """x and dy (B, T, D), memory (B, S, D), and masks: causal, and padding (B, 1, 1, S) anywhere."""
+    rng = np.random.default_rng([seed, 1])
+    x, dy = rng.standard_normal((2, B, T, D))
+    real = rng.random((B, S)) < 0.6
+    real[np.arange(B), rng.integers(S, size=B)] = True  # somebody is there
+    real[0, 0], real[0, 1:3] = False, True
+    return x, rng.standard_normal((B, S, D)), dy, causal_mask(T), real[:, None, None]
+
+
+def decoder(norm, seed, activation="gelu"):
+    """(y, cache, dy): one decoder block with random parameters, and what arrives."""
+    x, memory, dy, mask, memory_mask = inputs(seed)
+    how = dict(norm=norm, mask=mask, memory_mask=memory_mask, activation=activation)
+    y, cache = decoder_block(x, memory, draw("decoder", seed), 2, **how)
+    return y, cache, dy
+
+
+def encoder(norm, seed, activation="gelu"):
+    """(y, cache, dy): one encoder block with random parameters and the causal mask, and what arrives."""
+    x, _, dy, mask, _ = inputs(seed)
+    y, cache = encoder_block(x, draw("encoder", seed), 2, norm=norm, mask=mask, activation=activation)
+    return y, cache, dy
+
+
+def size(array):
+    """The root of the mean square of all entries."""
+    return float(np.sqrt(np.mean(np.square(array))))
+
+
+def edges(norm, seed):
+    """The size of the gradient on every edge of a decoder block, and the arrays that come out of it.
+
+    A dictionary for each sub-layer, the last one first: dy arrives; du stands at the plus sign and goes on
+    along the connection; do is what f receives, dh what it returns, back what comes to x from the branch, dx
+    the sum; dmemory in cross-attention.
+    """
+    _, cache, dy = decoder(norm, seed)
+    found, arrays = [], {}
+    for part in PARTS:
+        kept, at = cache[CACHES[part]], {"dy": dy}
+        at["du"] = normalize_backward(dy, kept["post"])[0] if norm == "post" else dy
+        at["do"] = normalize_backward(dy, kept["output"])[0] if norm == "output" else at["du"]
+        at["dh"], _, *others = BACKWARDS[part](at["do"], kept["f"])
+        at["back"] = normalize_backward(at["dh"], kept["pre"])[0] if norm == "pre" else at["dh"]
+        at["dx"] = dy = at["du"] + at["back"]
+        if others:
+            at["dmemory"] = arrays["dmemory"] = others[0]
+        found.append({name: size(array) for name, array in at.items()})
+    return found, arrays | {"dx": dy}
+
+
+def shipped(norm, seed):
+    """dx and dmemory of the same block by `decoder_block_backward`."""
+    _, cache, dy = decoder(norm, seed)
+    dx, dmemory, _ = decoder_block_backward(dy, cache)
+    return {"dmemory": dmemory, "dx": dx}
