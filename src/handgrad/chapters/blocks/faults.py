@@ -3,12 +3,14 @@
 import numpy as np
 import optree
 
+from handgrad import blocks
 from handgrad.blocks import (
     cross_attend_backward,
     normalize_backward,
     self_attend_backward,
     transform_backward,
 )
+from handgrad.chapters.blocks import flows
 from handgrad.ops import dropout_backward, multi_head_backward
 
 FAULTS = {
@@ -110,3 +112,13 @@ def errors(fault, cache, dy, right):
 
     rows = [of(name) for name in ("feed_forward", "cross_attention", "self_attention")]
     return [*rows, error(dx, right_dx), error(dmemory, right_dmemory)]
+
+
+def table(rows, seeds):
+    """`errors` of each row (placement, fault), for each seed: (seeds, rows, 5)."""
+
+    def one(place, fault, seed):
+        _, cache, dy = flows.decoder(place, seed)
+        return errors(fault, cache, dy, blocks.decoder_block_backward(dy, cache))
+
+    return np.array([[one(*row, seed) for row in rows] for seed in seeds])

@@ -138,7 +138,9 @@ def described(found, step):
     k, n = divmod(step - 1, 3)
     names = list(SHORT)
     if step == 0:
-        return f"The gradient from above arrives, of size {found['pre'][0]['dy']:.2f}, in all three placements."
+        return (
+            f"The gradient from above arrives, of size {found['pre'][0]['dy']:.2f}, in all three placements."
+        )
     what = ("into {}, f receives", "out of {}, its branch returns", "below {}, the sum is")[n]
     key = ("do", "back", "dx")[n]
     sizes = ", ".join(f"{NAMES[norm]} {parts[k][key]:.2f}" for norm, parts in found.items())

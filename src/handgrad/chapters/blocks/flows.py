@@ -13,7 +13,7 @@ from handgrad.blocks import (
     transform_backward,
 )
 from handgrad.config import Config, init
-from handgrad.ops import causal_mask
+from handgrad.ops import causal_mask, layer_norm
 
 PARTS = ("feed-forward", "cross-attention", "self-attention")  # in the order of the backward
 CACHES = {"self-attention": "attended", "cross-attention": "crossed", "feed-forward": "transformed"}
@@ -96,3 +96,81 @@ def shipped(norm, seed):
     _, cache, dy = decoder(norm, seed)
     dx, dmemory, _ = decoder_block_backward(dy, cache)
     return {"dmemory": dmemory, "dx": dx}
+
+
+def along(norm, seeds):
+    """For each seed the factor that the connections alone leave of the size of dy, and the size of dmemory."""
+    draws = [edges(norm, seed)[0] for seed in seeds]
+    kept = [np.prod([at["du"] / at["dy"] for at in parts]) for parts in draws]
+    return np.array(kept), np.array([parts[1]["dmemory"] / parts[0]["dy"] for parts in draws])
+
+
+# What a parameter hears -------------------------------------------------------------------------------------
+
+
+def gradients(norm, seed, scale=1.0, eps=0.0):
+    """(params, grads) of a decoder block without ε; W_2 and b_2 of its feed-forward layer times `scale`."""
+    x, memory, dy, mask, memory_mask = inputs(seed)
+    params = draw("decoder", seed)
+    for name in ("W_2", "b_2"):
+        params["feed_forward"][name] = scale * params["feed_forward"][name]
+    how = dict(norm=norm, mask=mask, memory_mask=memory_mask, activation="gelu", eps=eps)
+    _, cache = decoder_block(x, memory, params, 2, **how)
+    return params, decoder_block_backward(dy, cache)[2]
+
+
+def columns(params, grads):
+    """The largest sum of a row of dW_2 over the features, relative to the sum of its sizes."""
+    dW_2 = grads["feed_forward"]["W_2"]
+    return float(np.max(np.abs(dW_2.sum(axis=1)) / np.abs(dW_2).sum(axis=1)))
+
+
+def radial(params, grads):
+    """The share of (dW_2, db_2) that lies along (W_2, b_2): a cosine."""
+    ours, theirs = ([tree["feed_forward"][name] for name in ("W_2", "b_2")] for tree in (params, grads))
+    inner = sum(np.vdot(a, b) for a, b in zip(ours, theirs, strict=True))
+    lengths = [np.sqrt(sum(np.vdot(a, a) for a in arrays)) for arrays in (ours, theirs)]
+    return float(abs(inner) / np.prod(lengths))
+
+
+READERS = {"self_attention": ("W_Q", "W_K", "W_V"), "cross_attention": ("W_Q",), "feed_forward": ("W_1",)}
+"""The matrices that multiply the normalised token of a pre-norm sub-layer."""
+
+
+def tie(params, grads, readers=READERS):
+    """How far γ dγ + β dβ is from the sum of W dW over the readers of each feature, relative, at worst."""
+    worst = 0.0
+    for part, names in readers.items():
+        norm, dnorm = params[f"{part}_norm"], grads[f"{part}_norm"]
+        ours = norm["gamma"] * dnorm["gamma"] + norm["beta"] * dnorm["beta"]
+        theirs = sum((params[part][name] * grads[part][name]).sum(axis=1) for name in names)
+        worst = max(worst, np.abs(ours - theirs).max() / np.abs(theirs).max())
+    return float(worst)
+
+
+def heard(scale, norm, seeds):
+    """The length of dW_2 when the weights W_2 and b_2 are multiplied, beside that when they are not."""
+    lengths = [
+        [np.linalg.norm(gradients(norm, seed, s)[1]["feed_forward"]["W_2"]) for s in (scale, 1.0)]
+        for seed in seeds
+    ]
+    return np.array([a / b for a, b in lengths])
+
+
+def unread(N, final, seed, B=2, T=7, S=9, D=32, H=4):
+    """What a decoder makes of the memory of a fresh pre-norm encoder of N blocks: three numbers.
+
+    The size of the memory, the mean largest weight of cross-attention, and the size of what returns to the
+    memory, divided by that of dy. final: whether the encoder ends in a norm.
+    """
+    rng = np.random.default_rng(seed)
+    params = init(Config("encoder-decoder", 9, D, H, 2 * D, N, norm="pre"), rng, np.float64)
+    x, dy = rng.standard_normal((2, B, T, D))
+    memory = rng.standard_normal((B, S, D))
+    for block in params["encoder"]:
+        memory, _ = encoder_block(memory, block, H, "pre", activation="gelu")
+    if final:
+        memory, _ = layer_norm(memory, np.ones(D), np.zeros(D))
+    _, cache = decoder_block(x, memory, params["decoder"][0], H, "pre", causal_mask(T), activation="gelu")
+    largest = cache["crossed"]["f"]["attended"]["a"].max(axis=-1).mean()
+    return size(memory), largest, size(decoder_block_backward(dy, cache)[1]) / size(dy)

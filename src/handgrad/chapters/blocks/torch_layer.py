@@ -1,4 +1,4 @@
-"""PyTorch's encoder and decoder layers, and the twin of this book, with the parameters of one of our blocks."""
+"""PyTorch's encoder and decoder layers, and the twin of this book, with our parameters."""
 
 import numpy as np
 import optree
@@ -6,9 +6,15 @@ import torch
 from torch import nn
 
 from handgrad import twin
-from handgrad.chapters.blocks import walkers
+from handgrad.blocks import (
+    decoder_block,
+    decoder_block_backward,
+    encoder_block,
+    encoder_block_backward,
+)
+from handgrad.chapters.blocks import flows, walkers
 from handgrad.config import Config
-from handgrad.ops import cross_entropy
+from handgrad.ops import cross_entropy, cross_entropy_backward
 
 OURS = ("self_attention_norm", "cross_attention_norm", "feed_forward_norm")
 
@@ -111,3 +117,41 @@ def differ(ours, theirs):
     largest = max(np.abs(array).max() for array in theirs)
     pairs = zip(ours, theirs, strict=True)
     return max(np.abs(a - b).max() / max(np.abs(b).max(), 1e-3 * largest) for a, b in pairs)
+
+
+# Comparisons with the shipped blocks ------------------------------------------------------------------------
+
+PADDED = np.array([[0, 1, 0, 0, 0, 1, 1], [1, 0, 0, 1, 0, 0, 0]], dtype=bool)  # (B, T)
+
+
+def decoders_differ(place, seed, twin=False):
+    """How far our decoder block is from PyTorch's layer, or from the twin's block: see `differ`."""
+    x, memory, dy, mask, seen = flows.inputs(seed)
+    params = flows.draw("decoder", seed)
+    y, cache = decoder_block(x, memory, params, 2, place, mask, seen, "gelu")
+    ours = (y, *decoder_block_backward(dy, cache))
+    if twin:
+        return differ(ours, of_twin(x, dy, params, 2, place, mask, memory, seen))
+    hidden = dict(mask=mask, memory=memory, memory_padding=~seen[:, 0, 0])
+    return differ(ours, of_torch(x, dy, params, 2, place == "pre", **hidden))
+
+
+def encoders_differ(place, seed, twin=False):
+    """The same of the encoder block, with padding at the start, in the middle and at the end."""
+    x, _, dy, _, _ = flows.inputs(seed)
+    params, mask = flows.draw("encoder", seed), ~PADDED[:, None, None]
+    y, cache = encoder_block(x, params, 2, place, mask, "gelu")
+    dx, grads = encoder_block_backward(dy, cache)
+    if twin:
+        return differ((y, dx, None, grads), of_twin(x, dy, params, 2, place, mask))
+    return differ((y, dx, None, grads), of_torch(x, dy, params, 2, place == "pre", padding=PADDED))
+
+
+def walkers_differ(place, seed=0):
+    """The worst relative error of the gradients of the walkers' model, and that of the loss."""
+    params, batch = walkers.initial(seed, norm=place), walkers.held_out(8)
+    z, cache = walkers.forward(params, batch, place)
+    loss, counted = cross_entropy(z, batch["target_out"])
+    theirs, wanted = gradients(params, batch, place)
+    ours = walkers.backward(cross_entropy_backward(1.0, counted), cache)
+    return twin.compare(ours, wanted), abs(theirs - float(loss))

@@ -8,6 +8,7 @@ from itertools import product
 from math import log
 
 import numpy as np
+from optree import tree_leaves
 
 from handgrad import optim
 from handgrad.blocks import (
@@ -52,7 +53,7 @@ def batch_of(source, first, V=V):
 
 
 def initial(seed, D=32, F=64, norm="post", dtype=np.float64):
-    """Parameters: tables E and E_source, positions P for both sides, an encoder and a decoder block, a head."""
+    """Parameters: tables E and E_source, positions P for both sides, two blocks, a head."""
     rng = np.random.default_rng(seed)
     blocks = init(Config("encoder-decoder", V, D, H, F, 1, norm=norm), rng, dtype)
     shapes = {"E": (V + 1, D), "E_source": (2, D), "P": (T, D), "P_source": (T, D), "W_out": (D, V)}
@@ -121,6 +122,12 @@ def train(seed, norm="post", fault=None, silent=False, steps=200, peak=1.2e-2, *
 def held_out(B=1000):
     """Lines on which nobody was trained but by chance, the same every time."""
     return lines(np.random.default_rng(9), B)
+
+
+def moved(params, seed, norm="post"):
+    """How far the furthest parameter of the encoder is from where it was at the start."""
+    start, end = (tree_leaves(tree["encoder"]) for tree in (initial(seed, norm=norm), params))
+    return max(np.abs(a - b).max() for a, b in zip(start, end, strict=True))
 
 
 def loss_on(params, batch, norm="post", **masks):
