@@ -124,7 +124,7 @@ def _style(size, seen):
 
 
 def _arrow(ax, start, end, size, seen, words=None):
-    """An arrow as thick as the gradient is large; words: (x, y, side) of its number, shown once it is seen."""
+    """An arrow as thick as the gradient is large; words: (x, y, side) of its number."""
     look = _style(size, seen)
     head = dict(arrowstyle="-|>,head_width=0.18,head_length=0.32", shrinkA=0, shrinkB=0)
     ax.annotate("", end, start, arrowprops=head | look, zorder=2)

@@ -99,7 +99,7 @@ def shipped(norm, seed):
 
 
 def along(norm, seeds):
-    """For each seed the factor that the connections alone leave of the size of dy, and the size of dmemory."""
+    """For each seed: what the connections alone leave of the size of dy, and the size of dmemory."""
     draws = [edges(norm, seed)[0] for seed in seeds]
     kept = [np.prod([at["du"] / at["dy"] for at in parts]) for parts in draws]
     return np.array(kept), np.array([parts[1]["dmemory"] / parts[0]["dy"] for parts in draws])
