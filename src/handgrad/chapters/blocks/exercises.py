@@ -140,8 +140,6 @@ MERGED = Exercise(
     - The memory has no connection and asks nothing: only what is read comes to it. Here the connection's
       mean is added.
           dmemory = dread[:, :S] → dmemory = dread[:, :S] + dy.mean(axis=1, keepdims=True)
-    - dmemory is 0. The memory is read, and must hear of it.
-          dmemory = dread[:, :S] → dmemory = 0 * dread[:, :S]
     - The three uses of x are averaged. Gradients over several uses add.
           dx = dy + dasks + dread[:, S:] → dx = (dy + dasks + dread[:, S:]) / 3
     - The two uses by the attention are averaged. Gradients over several uses add.
@@ -288,7 +286,8 @@ TWICE = Exercise(
     - dW holds the first use only. W is used in both rounds, and gradients add.
           np.einsum("btd,bte->de", u, dt) + np.einsum → np.einsum
     - dW is the mean of both uses. Gradients over several uses add.
-          dW = np.einsum("btd,bte->de", u, dt) + np.einsum("btd,bte->de", x, ds) → dW = (np.einsum("btd,bte->de", u, dt) + np.einsum("btd,bte->de", x, ds)) / 2
+          "btd,bte->de", u, dt) → "btd,bte->de", u, dt / 2)
+          "btd,bte->de", x, ds) → "btd,bte->de", x, ds / 2)
     - dW is twice that of the second round. The rounds are fed different tokens.
           np.einsum("btd,bte->de", x, ds) → np.einsum("btd,bte->de", u, dt)
     - In dW the second round is given x. It is fed u.
@@ -357,11 +356,11 @@ TWICE = Exercise(
 # 5 ----------------------------------------------------------------------------------------------------------
 
 
-def sandwich_gradients(dy, x, W, gamma_in, gamma_out):
+def sandwich_gradients(dy, x, W, b, gamma_in, gamma_out):
     r = 1 / np.sqrt((x * x).mean(axis=-1, keepdims=True))
     x_hat = x * r
     h = gamma_in * x_hat
-    o = h @ W
+    o = h @ W + b
     q = 1 / np.sqrt((o * o).mean(axis=-1, keepdims=True))
     o_hat = o * q
     g = gamma_out * dy
@@ -379,6 +378,7 @@ SANDWICH = Exercise(
         "dy": normal("B T D"),
         "x": X,
         "W": SQUARE,
+        "b": normal("D"),
         "gamma_in": scales("D"),
         "gamma_out": scales("D"),
     },
@@ -434,6 +434,8 @@ SANDWICH = Exercise(
           "btd,bte->de", h, do) → "btd,bte->de", h, do) / len(x)
     - dW is not summed over the batch: all sequences share W.
           "btd,bte->de", h → "btd,bte->bde", h
+    - The bias is missing in the forward. What the outer norm has seen contains it.
+          o = h @ W + b → o = h @ W
     - The outer norm looks at x. It stands behind W, and looks at what comes out of it.
           (o * o).mean( → (x * x).mean(
           o_hat = o * q → o_hat = x * q
