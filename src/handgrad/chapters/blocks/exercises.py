@@ -33,6 +33,13 @@ MACARON_SLOPE = Derivation(
     - The halves of both half steps are lost: ½ a x² has the slope a x, and ½ c v² has c v.
           first = 1 + a * x → first = 1 + 2 * a * x
           last = 1 + c * v → last = 1 + 2 * c * v
+    - The halves are lost everywhere, in the values u and v and in the slopes.
+          u = x + a * x**2 / 2 → u = x + a * x**2
+          first = 1 + a * x → first = 1 + 2 * a * x
+          last = 1 + c * v → last = 1 + 2 * c * v
+    - The connection of the full step begins at x here. It leads around that one sub-layer and begins at u.
+          v = u + b * u**3 → v = x + b * u**3
+          return first * middle * last → return (1 + (middle - 1) * first) * last
     - The half of the half steps is counted twice: it has cancelled against the 2 of the square.
           first = 1 + a * x → first = 1 + a * x / 2
           last = 1 + c * v → last = 1 + c * v / 2
@@ -140,6 +147,10 @@ MERGED = Exercise(
     - The memory has no connection and asks nothing: only what is read comes to it. Here the connection's
       mean is added.
           dmemory = dread[:, :S] → dmemory = dread[:, :S] + dy.mean(axis=1, keepdims=True)
+    - The rows of x begin one too early: the memory has S rows, and row S of what was read is row 0 of x.
+          dread[:, S:] → dread[:, S - 1 : -1]
+    - The memory asks nothing. What asks comes from x only, and goes to dx.
+          dmemory = dread[:, :S] → dmemory = dread[:, :S] + dasks.sum(axis=1, keepdims=True)
     - The three uses of x are averaged. Gradients over several uses add.
           dx = dy + dasks + dread[:, S:] → dx = (dy + dasks + dread[:, S:]) / 3
     - The two uses by the attention are averaged. Gradients over several uses add.
@@ -211,6 +222,19 @@ PARALLEL = Exercise(
           dx = dy + r * ( → dx = r * (
     - dy is sent through the norm as well, beside the connection. It has gone into the branches already.
           dh = da + df → dh = da + df + dy
+    - The connection passes the norm in dx. It leads around it. dgamma is not touched by that.
+          g = gamma * dh → g = gamma * (dh + dy)
+          dx = dy + r * ( → dx = r * (
+    - In dx dy is sent through the norm as well, beside the connection. It has gone into the branches already.
+          g = gamma * dh → g = gamma * (dh + dy)
+    - dgamma contains dy as well. What arrives at h is what the branches return; dy goes around the norm.
+          dgamma = (dh * x_hat) → dgamma = ((dh + dy) * x_hat)
+    - What the feed-forward layer returns does not pass the norm in dx. It belongs to h.
+          g = gamma * dh → g = gamma * da
+          dx = dy + r * ( → dx = dy + df + r * (
+    - What attention returns does not pass the norm in dx. It belongs to h.
+          g = gamma * dh → g = gamma * df
+          dx = dy + r * ( → dx = dy + da + r * (
     - γ is missing in dx: h contains γ as a factor.
           g = gamma * dh → g = 1 * dh
     - Here dx divides by γ. On the way back it is a factor again.
@@ -316,6 +340,15 @@ TWICE = Exercise(
           (1 - t * t) * dy → 1 * dy
     - The slope of tanh is missing in the first round.
           (1 - s * s) * du → 1 * du
+    - In dW the slope of tanh is missing: dW takes what arrives before the tanh, at the product with W.
+          "btd,bte->de", u, dt) → "btd,bte->de", u, dy)
+          "btd,bte->de", x, ds) → "btd,bte->de", x, du)
+    - The slopes are those of tanh at u and at x. What stands in the tanh is u W and x W.
+          (1 - t * t) * dy → (1 - np.tanh(u) ** 2) * dy
+          (1 - s * s) * du → (1 - np.tanh(x) ** 2) * du
+    - The slope of tanh is 1 - tanh², and not the root of it.
+          (1 - t * t) * dy → np.sqrt(1 - t * t) * dy
+          (1 - s * s) * du → np.sqrt(1 - s * s) * du
     - tanh itself stands where its slope should, 1 - tanh².
           (1 - t * t) * dy → t * dy
           (1 - s * s) * du → s * du
@@ -409,6 +442,11 @@ SANDWICH = Exercise(
           do = q * (g → do = 1 * (g
     - The factor 1/root of the inner norm is missing.
           dx = dy + r * (a → dx = dy + 1 * (a
+    - The inner norm's backward is taken at h, what came out of it. It belongs at x, what went in.
+          (do @ W.T) → (do @ W.T); r = (h * h).mean(axis=-1, keepdims=True) ** -0.5; x_hat = h * r
+    - Both γ are missing on the way back.
+          g = gamma_out * dy → g = 1 * dy
+          a = gamma_in * (do @ W.T) → a = 1 * (do @ W.T)
     - The γ of the outer norm is missing on the way back.
           g = gamma_out * dy → g = 1 * dy
     - The γ of the inner norm is missing on the way back.
