@@ -1,10 +1,12 @@
 """Chapter 12: its exercises derived again, solved otherwise and answered wrongly; its blocks and its task."""
 
 import numpy as np
+import optree
 import pytest
 import torch
 from judging import check_answers
 from sympy import diff, symbols
+from torch.utils.flop_counter import FlopCounterMode
 
 from handgrad import blocks, check
 from handgrad.chapters.blocks import exercises, faults, figures, flows, proofs, torch_layer, walkers
@@ -245,3 +247,20 @@ def test_the_figures_draw_what_they_are_given():
         numbers = [t.get_text() for t in axes[1].texts if t.get_text().replace(".", "").isdigit()]
         assert len(numbers) == [1, 9, 14][[0, 5, 9].index(step)], (step, numbers)
         assert figures.described(found, step)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_a_block_costs_what_the_card_says(kind):
+    T, S, D, F = 7, 5, 16, 24
+    leaves = optree.tree_map(lambda p: torch.tensor(p, requires_grad=True), flows.draw(kind, 0, D=D, F=F))
+    x, memory = (torch.randn(1, n, D, dtype=torch.float64, requires_grad=True) for n in (T, S))
+    wanted = 8 * T * D**2 + 4 * T**2 * D + 4 * T * D * F
+    with FlopCounterMode(display=False) as forward:
+        if kind == "encoder":
+            y, _ = blocks.encoder_block(x, leaves, 2)
+        else:
+            y, _ = blocks.decoder_block(x, memory, leaves, 2)
+            wanted += 4 * T * D**2 + 4 * S * D**2 + 4 * T * S * D
+    with FlopCounterMode(display=False) as backward:
+        y.sum().backward()
+    assert (forward.get_total_flops(), backward.get_total_flops()) == (wanted, 2 * wanted)
