@@ -76,7 +76,7 @@ def forward(params, batch, norm="post", mask=None, memory_mask=None):
 
 
 def backward(dz, cache, fault=None):
-    """dz (B, T, V) -> grads. fault: of faults.FAULTS, in both blocks; None: the shipped backward."""
+    """dz (B, T, V) -> grads. fault: of faults.FAULTS, in both blocks."""
     looked_up, of_source, encoded, begun, placed, decoded, head = cache
     grads = {}
     dx, grads["W_out"], _ = linear_backward(dz, head)
