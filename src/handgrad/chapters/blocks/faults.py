@@ -122,3 +122,11 @@ def table(rows, seeds):
         return errors(fault, cache, dy, blocks.decoder_block_backward(dy, cache))
 
     return np.array([[one(*row, seed) for row in rows] for seed in seeds])
+
+
+def broken(place, fault, seed):
+    """How many of the identities of `flows` hold for the right gradients and not for the faulty ones."""
+    right = flows.gradients(place, seed)
+    wrong = flows.gradients(place, seed, backward=lambda dy, cache: decoder_block_backward(dy, cache, fault))
+    measures = (flows.columns, flows.radial, flows.tie)
+    return sum(measure(*right) < 1e-12 < measure(*wrong) for measure in measures)

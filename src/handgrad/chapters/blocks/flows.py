@@ -108,15 +108,15 @@ def along(norm, seeds):
 # What a parameter hears -------------------------------------------------------------------------------------
 
 
-def gradients(norm, seed, scale=1.0, eps=0.0):
+def gradients(norm, seed, scale=1.0, backward=decoder_block_backward):
     """(params, grads) of a decoder block without ε; W_2 and b_2 of its feed-forward layer times `scale`."""
     x, memory, dy, mask, memory_mask = inputs(seed)
     params = draw("decoder", seed)
     for name in ("W_2", "b_2"):
         params["feed_forward"][name] = scale * params["feed_forward"][name]
-    how = dict(norm=norm, mask=mask, memory_mask=memory_mask, activation="gelu", eps=eps)
+    how = dict(norm=norm, mask=mask, memory_mask=memory_mask, activation="gelu", eps=0.0)
     _, cache = decoder_block(x, memory, params, 2, **how)
-    return params, decoder_block_backward(dy, cache)[2]
+    return params, backward(dy, cache)[2]
 
 
 def columns(params, grads):
