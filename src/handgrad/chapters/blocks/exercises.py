@@ -90,6 +90,14 @@ MACARON_SLOPE = Derivation(
           return first * middle * last → return v + c * v**2 / 2
     - This is the slope of the last half step alone. What is before it depends on x as well.
           return first * middle * last → return last
+    - The slope of u³ is 3 u². 2 u is that of u².
+          3 * b * u**2 → 2 * b * u
+    - The connections are one path past everything here, and the branches another. Each sub-layer has its own:
+      the three slopes are multiplied, each with its 1.
+          return first * middle * last → return 1 + (first - 1) * (middle - 1) * (last - 1)
+    - The half step is taken of x, and not of x². The branch is a x², half of which is added.
+          u = x + a * x**2 / 2 → u = x + a * x / 2
+          first = 1 + a * x → first = 1 + a / 2
     - The slope of u³ is 3 u², and the 3 is lost.
           3 * b * u**2 → b * u**2
     """,
@@ -149,6 +157,12 @@ MERGED = Exercise(
           dmemory = dread[:, :S] → dmemory = dread[:, :S] + dy.mean(axis=1, keepdims=True)
     - The rows of x begin one too early: the memory has S rows, and row S of what was read is row 0 of x.
           dread[:, S:] → dread[:, S - 1 : -1]
+    - All rows that were read are added to x. To x belong the last T of them.
+          dread[:, S:] → dread
+    - To x belong the last T rows of what was read, as many as x has. Here stand the last S.
+          dread[:, S:] → dread[:, -S:]
+    - The memory has no connection. dy belongs to x.
+          dmemory = dread[:, :S] → dmemory = dread[:, :S] + dy.sum(axis=1, keepdims=True)
     - The memory asks nothing. What asks comes from x only, and goes to dx.
           dmemory = dread[:, :S] → dmemory = dread[:, :S] + dasks.sum(axis=1, keepdims=True)
     - The three uses of x are averaged. Gradients over several uses add.
@@ -235,6 +249,14 @@ PARALLEL = Exercise(
     - What attention returns does not pass the norm in dx. It belongs to h.
           g = gamma * dh → g = gamma * df
           dx = dy + r * ( → dx = dy + da + r * (
+    - The forward and the backward are those of LayerNorm. RMSNorm takes no mean away.
+          r = 1 / np.sqrt((x * x) → m = x - x.mean(axis=-1, keepdims=True); r = 1 / np.sqrt((m * m)
+          x_hat = x * r → x_hat = m * r
+          g - x_hat * along → g - g.mean(axis=-1, keepdims=True) - x_hat * along
+    - dgamma is one number in all places, summed over the features as well. Each feature has its own γ.
+          dgamma = (dh * x_hat).sum(axis=(0, 1)) → dgamma = (dh * x_hat).sum() + 0 * gamma
+    - dy is counted three times. There is one plus sign, and one connection.
+          dx = dy + r * ( → dx = 3 * dy + r * (
     - γ is missing in dx: h contains γ as a factor.
           g = gamma * dh → g = 1 * dh
     - Here dx divides by γ. On the way back it is a factor again.
@@ -329,6 +351,10 @@ TWICE = Exercise(
           dx = du + ds @ W.T → dx = ds @ W.T
     - The connection of the first round carries dy here. What arrives there is du.
           dx = du + ds @ W.T → dx = dy + ds @ W.T
+    - To the first round comes only what the branch of the second returns. Its connection brings dy as well.
+          ds = (1 - s * s) * du → ds = (1 - s * s) * (du - dy)
+    - dy is added once more at the end. It is in du already, along the second connection.
+          dx = du + ds @ W.T → dx = dy + du + ds @ W.T
     - The branch of the second round is missing in what comes back.
           du = dy + dt @ W.T → du = 1 * dy
     - The branch of the first round is missing in what comes back.
@@ -444,6 +470,18 @@ SANDWICH = Exercise(
           dx = dy + r * (a → dx = dy + 1 * (a
     - The inner norm's backward is taken at h, what came out of it. It belongs at x, what went in.
           (do @ W.T) → (do @ W.T); r = (h * h).mean(axis=-1, keepdims=True) ** -0.5; x_hat = h * r
+    - The bias is added on the way back. A constant that is added has no part in the gradient of what it is
+      added to.
+          (do @ W.T) → (do @ W.T + b)
+    - The connection passes the inner norm. It leads around both norms.
+          a = gamma_in * (do @ W.T) → a = gamma_in * (dy + do @ W.T)
+          dx = dy + r * (a → dx = r * (a
+    - Here the backward divides by γ. On the way back γ is a factor again.
+          g = gamma_out * dy → g = dy / gamma_out
+          a = gamma_in * (do @ W.T) → a = (do @ W.T) / gamma_in
+    - The norms divide by the standard deviation. RMSNorm divides by the root of the mean square.
+          (x * x).mean(axis=-1 → ((x - x.mean(axis=-1, keepdims=True)) ** 2).mean(axis=-1
+          (o * o).mean(axis=-1 → ((o - o.mean(axis=-1, keepdims=True)) ** 2).mean(axis=-1
     - Both γ are missing on the way back.
           g = gamma_out * dy → g = 1 * dy
           a = gamma_in * (do @ W.T) → a = 1 * (do @ W.T)
