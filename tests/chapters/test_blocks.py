@@ -264,3 +264,77 @@ def test_a_block_costs_what_the_card_says(kind):
     with FlopCounterMode(display=False) as backward:
         y.sum().backward()
     assert (forward.get_total_flops(), backward.get_total_flops()) == (wanted, 2 * wanted)
+
+
+# Wrong answers, as learners give them -----------------------------------------------------------------------
+
+
+def half_lost(x, a, b, c):
+    u = x + a * x**2 / 2
+    v = u + b * u**3
+    return (1 + 2 * a * x) * (1 + 3 * b * u**2) * (1 + 2 * c * v)
+
+
+def all_slopes_at_x(x, a, b, c):
+    return (1 + a * x) * (1 + 3 * b * x**2) * (1 + c * x)
+
+
+def without_what_is_read(dy, dasks, dread):
+    return dy + dasks, merged_by_loops(dy, dasks, dread)[1]
+
+
+def rows_of_the_memory_last(dy, dasks, dread):
+    T = dy.shape[1]
+    return dy + dasks + dread[:, :T], dread[:, T:]
+
+
+def one_connection_for_each_branch(dy, da, df, x, gamma):
+    dx, dgamma = parallel_by_branches(dy, da, df, x, gamma)
+    return dx + dy, dgamma
+
+
+def around_the_norm(dy, da, df, x, gamma):
+    return dy + da + df, parallel_by_branches(dy, da, df, x, gamma)[1]
+
+
+def second_use_only(dy, x, W):
+    u = x + np.tanh(x @ W)
+    return twice_by_loops(dy, x, W)[0], np.tensordot(u, dy / np.cosh(u @ W) ** 2, ((0, 1), (0, 1)))
+
+
+def dy_at_both_rounds(dy, x, W):
+    s = np.tanh(x @ W)
+    dt, ds = dy / np.cosh((x + s) @ W) ** 2, dy * (1 - s * s)
+    dW = np.einsum("btd,bte->de", x + s, dt) + np.einsum("btd,bte->de", x, ds)
+    return dy + dt @ W.T + ds @ W.T, dW
+
+
+def connection_through_the_outer_norm(dy, x, W, b, gamma_in, gamma_out):
+    dx, dW = sandwich_by_parts(dy, x, W, b, gamma_in, gamma_out)
+    h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
+    return dx - dy + rms_back(gamma_out * dy, h @ W + b), dW
+
+
+def inner_norm_forgotten(dy, x, W, b, gamma_in, gamma_out):
+    h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
+    do = rms_back(gamma_out * dy, h @ W + b)
+    return dy + do @ W.T, np.einsum("btd,bte->de", h, do)
+
+
+@pytest.mark.parametrize(
+    "name, answer, words",
+    [
+        ("macaron_slope", half_lost, "halves of both half steps are lost"),
+        ("macaron_slope", all_slopes_at_x, "All slopes are taken at x"),
+        ("merged_gradients", without_what_is_read, "What is read is missing from dx"),
+        ("merged_gradients", rows_of_the_memory_last, "the memory stands first"),
+        ("parallel_gradients", one_connection_for_each_branch, "counted twice, once for each branch"),
+        ("parallel_gradients", around_the_norm, "The norm is missing"),
+        ("same_block_twice", second_use_only, "the second use only"),
+        ("same_block_twice", dy_at_both_rounds, "To the first round dy arrives"),
+        ("sandwich_gradients", connection_through_the_outer_norm, "The connection passes the outer norm"),
+        ("sandwich_gradients", inner_norm_forgotten, "The inner norm is missing on the way back"),
+    ],
+)
+def test_wrong_answers_are_told_why(name, answer, words):
+    check_answers(name, [answer], wrong=(words, ""))
