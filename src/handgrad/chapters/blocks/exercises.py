@@ -90,6 +90,15 @@ MACARON_SLOPE = Derivation(
           return first * middle * last → return v + c * v**2 / 2
     - This is the slope of the last half step alone. What is before it depends on x as well.
           return first * middle * last → return last
+    - 6 b u is the second derivative of b u³. The slope is 3 b u².
+          3 * b * u**2 → 6 * b * u
+    - b and c are exchanged: b belongs to the full step, c to the last half step.
+          3 * b * u**2 → 3 * c * u**2
+          last = 1 + c * v → last = 1 + b * v
+    - In the last half step the branch itself stands where its slope should, c v.
+          last = 1 + c * v → last = 1 + c * v**2 / 2
+    - The slopes by x of u, of v and of y are added. That of y is the last of them, and contains the others.
+          return first * middle * last → return first + first * middle + first * middle * last
     - The slope of u³ is 3 u². 2 u is that of u².
           3 * b * u**2 → 2 * b * u
     - The connections are one path past everything here, and the branches another. Each sub-layer has its own:
@@ -157,6 +166,10 @@ MERGED = Exercise(
           dmemory = dread[:, :S] → dmemory = dread[:, :S] + dy.mean(axis=1, keepdims=True)
     - The rows of x begin one too early: the memory has S rows, and row S of what was read is row 0 of x.
           dread[:, S:] → dread[:, S - 1 : -1]
+    - The memory asks nothing, so no mean of what asks belongs to it. What asks goes to dx.
+          dmemory = dread[:, :S] → dmemory = dread[:, :S] + dasks.mean(axis=1, keepdims=True)
+    - A mean of what is read of the memory is added to x. The memory is another array.
+          dy + dasks + dread[:, S:] → dy + dasks + dread[:, S:] + dread[:, :S].mean(axis=1, keepdims=True)
     - All rows that were read are added to x. To x belong the last T of them.
           dread[:, S:] → dread
     - To x belong the last T rows of what was read, as many as x has. Here stand the last S.
@@ -351,6 +364,19 @@ TWICE = Exercise(
           dx = du + ds @ W.T → dx = ds @ W.T
     - The connection of the first round carries dy here. What arrives there is du.
           dx = du + ds @ W.T → dx = dy + ds @ W.T
+    - The rounds are taken in the order of the forward. Backward the second round comes first.
+          dt = (1 - t * t) * dy → ds = (1 - s * s) * dy
+          du = dy + dt @ W.T → du = dy + ds @ W.T
+          ds = (1 - s * s) * du → dt = (1 - t * t) * du
+          dx = du + ds @ W.T → dx = du + dt @ W.T
+    - In dW the two uses are multiplied. Gradients over several uses add.
+          u, dt) + np.einsum → u, dt) * np.einsum
+    - This is one round, counted twice. The second round is fed other tokens, and it comes back through both.
+          dx = du + ds @ W.T → dx = 2 * (dy + ((1 - s * s) * dy) @ W.T)
+          "btd,bte->de", u, dt) + np.einsum("btd,bte->de", x, ds) → "btd,bte->de", x, 2 * (1 - s * s) * dy)
+    - dW is a mean over all tokens. They all use W, so their shares are added.
+          "btd,bte->de", u, dt) → "btd,bte->de", u, dt) / dy[..., 0].size
+          "btd,bte->de", x, ds) → "btd,bte->de", x, ds) / dy[..., 0].size
     - To the first round comes only what the branch of the second returns. Its connection brings dy as well.
           ds = (1 - s * s) * du → ds = (1 - s * s) * (du - dy)
     - dy is added once more at the end. It is in du already, along the second connection.
@@ -470,6 +496,8 @@ SANDWICH = Exercise(
           dx = dy + r * (a → dx = dy + 1 * (a
     - The inner norm's backward is taken at h, what came out of it. It belongs at x, what went in.
           (do @ W.T) → (do @ W.T); r = (h * h).mean(axis=-1, keepdims=True) ** -0.5; x_hat = h * r
+    - dW is a mean over all tokens. They all use W, so their shares are added.
+          "btd,bte->de", h, do) → "btd,bte->de", h, do) / dy[..., 0].size
     - The bias is added on the way back. A constant that is added has no part in the gradient of what it is
       added to.
           (do @ W.T) → (do @ W.T + b)
