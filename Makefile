@@ -30,7 +30,6 @@ book: $(READY) ## Execute the notebooks and build the book; any warning is an er
 
 test: lint ## Check the package and run every notebook, solved and unsolved
 	$(PYTEST) --dist worksteal -m "not site" tests
-	$(PYTEST) --dist loadfile --nbval $(NOTEBOOKS) # a notebook stays in one worker
 
 bench: $(READY) ## Time a training step beside PyTorch's: a quarter of an hour, on an idle machine
 	$(BIN)/python -m benchmarks

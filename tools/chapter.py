@@ -6,10 +6,10 @@
     python tools/chapter.py checklist --check   write nothing; exit with 1 if the steps there are not these
 
 `new` makes the notebook, its solutions and exercises, its quiz, its folder of the package and its tests, and
-enters it in the table of contents; the plan is book/chapters.yml. `check` runs the rules, the notebooks
-with nbval, the tests and the pages, two at a time, and says how long each took. The pages are those of the
-whole book, so that every reference leads somewhere, but only the chapter, its exercises and its solutions
-are executed.
+enters it in the table of contents; the plan is book/chapters.yml. `check` runs the rules, the notebooks and
+the tests, two at a time, then builds the pages, which show what the notebooks gave; it says how long each
+took. The pages are those of the whole book, so that every reference leads somewhere, but only the chapter,
+its exercises and its solutions are executed.
 """
 
 import argparse
@@ -254,16 +254,16 @@ def built(root, name):
 
 
 def commands(root, name):
-    """What is run for a chapter, {part: command}, the longest first. The build reads `settings`."""
+    """What is run for a chapter, {part: command}, the pages last. The build reads `settings`."""
     test = f"tests/chapters/test_{name[3:]}.py"
     python, files = sys.executable, notebooks(root, name)
     build = [Path(python).parent / "jupyter-book", "build", "-W", "-n", "--keep-going", "--all", "."]
     return {
-        "pages": [*build, "--config", built(root, name) / "config.yml", "--path-output", built(root, name)],
-        "notebooks": [python, "-m", "pytest", "-q", "--nbval", *files],
+        "notebooks": [python, "-m", "pytest", "-q", "tests/chapters/test_notebooks.py", "-k", name],
         **({"tests": [python, "-m", "pytest", "-q", test]} if (root / test).exists() else {}),
         "rules": [python, "-m", "handgrad.course.rules", *files],
         "exercises": [python, "tools/exercises.py", "--check"],
+        "pages": [*build, "--config", built(root, name) / "config.yml", "--path-output", built(root, name)],
     }
 
 
@@ -283,14 +283,15 @@ def check(root, number):
     name, begin, failed = find(root, number), time.monotonic(), []
     built(root, name).mkdir(parents=True, exist_ok=True)
     (built(root, name) / "config.yml").write_text(yaml.safe_dump(settings(root, name)), encoding="utf-8")
+    *before, pages = commands(root, name).items()
     with ThreadPoolExecutor(2) as workers:
-        parts = {part: workers.submit(timed, command, root) for part, command in commands(root, name).items()}
-        for part, future in parts.items():
-            status, log, seconds = future.result()
-            if status:
-                failed.append(part)
-                print(f"──── {part} ────\n{log}", flush=True)
-            print(f"{part:<10} {'FAILED' if status else 'ok':<6} {seconds:4.0f} s", flush=True)
+        for parts in (before, [pages]):
+            for part, result in [(part, workers.submit(timed, command, root)) for part, command in parts]:
+                status, log, seconds = result.result()
+                if status:
+                    failed.append(part)
+                    print(f"──── {part} ────\n{log}", flush=True)
+                print(f"{part:<10} {'FAILED' if status else 'ok':<6} {seconds:4.0f} s", flush=True)
     if lines := unwritten(root, name):
         failed.append("unwritten")
         print("──── still to be written ────", *lines, sep="\n")

@@ -2,8 +2,8 @@
 
     python tools/outputs.py NOTEBOOK ...    execute each notebook, store the outputs of `quoted` cells
 
-A quoted cell is one whose printed result the text quotes. It keeps its text output and an execution count, so
-that nbval compares it with a new run. Every other cell is committed bare: the build makes what it shows.
+A quoted cell is one whose printed result the text quotes. It keeps its text output and an execution count,
+and a test compares it with a new run. Every other cell is committed bare: the build makes what it shows.
 """
 
 import argparse

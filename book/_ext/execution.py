@@ -2,7 +2,8 @@
 
 myst-nb runs a notebook when it comes to its page, and waits. Here all of them are started before the first
 page is read, those with the largest budget first; a page takes the outputs of its notebook. They are kept in
-``_build/executed``, and a notebook runs again when anything changes that it depends on: see `key`.
+``_build/executed``, and a notebook runs again when anything changes that it depends on: see `key`. The tests
+of the notebooks, tests/chapters/test_notebooks.py, use the same runs.
 """
 
 import ast
@@ -76,43 +77,55 @@ def _named(cells, folder):
                 yield from (file for file in inside if file.is_file())
 
 
+def kept_for(root, page):
+    """The file in which the last run of a page's notebook is kept; page: as in _toc.yml."""
+    return Path(root) / "_build" / "executed" / f"{page}.ipynb"
+
+
+def run(notebook, path, kept, **options):
+    """Run a notebook in the folder of `path`, or take the run in the file `kept` if it has the same key.
+
+    options: of NotebookClient. Returns the notebook as it was run, the seconds that took, and the error that
+    ended it, or None. A run that ended well is kept.
+    """
+    word = key(notebook, path)
+    if kept.exists():
+        before = nbformat.read(kept, as_version=4)
+        about = before.metadata.pop("run", {})
+        if about.get("key") == word:
+            logger.info("%s: nothing it depends on has changed; its outputs are kept", path.stem)
+            return before, about["seconds"], None
+    logger.info("%s: runs", path.stem)
+    begin, folder = time.perf_counter(), {"metadata": {"path": str(path.parent)}}
+    try:
+        asyncio.run(NotebookClient(notebook, resources=folder, **options).async_execute())
+    except (CellControlSignal, DeadKernelError) as error:
+        return notebook, time.perf_counter() - begin, error
+    seconds, keep = time.perf_counter() - begin, copy.deepcopy(notebook)
+    keep.metadata["run"] = {"key": word, "seconds": seconds}
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    part = kept.with_suffix(f".{os.getpid()}.part")  # two builds may keep the same notebook
+    nbformat.write(keep, part)
+    part.replace(kept)
+    return notebook, seconds, None
+
+
 class Runs:
     """The notebooks of one build: {path of the page's file: what its run will give}."""
 
-    def __init__(self, kept):
-        self.kept, self.started, self.pool = kept, {}, ThreadPoolExecutor(AT_A_TIME)
+    def __init__(self, root):
+        self.root, self.started, self.pool = root, {}, ThreadPoolExecutor(AT_A_TIME)
 
     def start(self, notebook, path, page, **options):
-        """Run a notebook, or take what is kept of a run with the same key. options: of NotebookClient."""
-        self.started[path] = self.pool.submit(self._run, copy.deepcopy(notebook), path, page, options)
-
-    def _run(self, notebook, path, page, options):
-        """The notebook as it was run, the seconds that took, and the error that ended it, or None."""
-        word, file = key(notebook, path), self.kept / f"{page}.ipynb"
-        if file.exists():
-            before = nbformat.read(file, as_version=4)
-            about = before.metadata.pop("run", {})
-            if about.get("key") == word:
-                logger.info("%s: nothing it depends on has changed; its outputs are kept", page)
-                return before, about["seconds"], None
-        logger.info("%s: runs", page)
-        begin, folder = time.perf_counter(), {"metadata": {"path": str(path.parent)}}
-        try:
-            asyncio.run(NotebookClient(notebook, resources=folder, **options).async_execute())
-        except (CellControlSignal, DeadKernelError) as error:
-            return notebook, time.perf_counter() - begin, error
-        seconds, keep = time.perf_counter() - begin, copy.deepcopy(notebook)
-        keep.metadata["run"] = {"key": word, "seconds": seconds}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(keep, file.with_suffix(".part"))
-        file.with_suffix(".part").replace(file)
-        return notebook, seconds, None
+        """Begin `run`, when there is room. page: as in _toc.yml."""
+        kept = kept_for(self.root, page)
+        self.started[path] = self.pool.submit(run, copy.deepcopy(notebook), path, kept, **options)
 
 
 def ahead_of_pages(app, env, docnames):
     """Start every notebook among the pages that will be read."""
     config = env.mystnb_config
-    app.runs = runs = Runs(Path(app.srcdir) / "_build" / "executed")
+    app.runs = runs = Runs(app.srcdir)
     ready = []
     for page in docnames:
         path = Path(env.doc2path(page))

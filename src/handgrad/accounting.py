@@ -33,7 +33,7 @@ def parameters(config):
     stacks, streams = (2, 2) if two else (1, 1)
 
     attention = 2 * D * D + 2 * D * D_kv + (2 * D + 2 * D_kv if config.attention_biases else 0)
-    if config.activation == "swiglu":
+    if config.gated:
         feed_forward = 3 * D * F
     else:
         feed_forward = 2 * D * F + (F + D if config.feed_forward_biases else 0)
@@ -83,7 +83,7 @@ def multiply_adds(config, T, S=None):
     return {
         "projections": int(projections),
         "scores and sums": int(squares),
-        "feed-forward": N * tokens * D * F * (3 if config.activation == "swiglu" else 2),
+        "feed-forward": N * tokens * D * F * (3 if config.gated else 2),
         "head": T * D * config.V + T * D * D * config.head_transform,
     }
 
@@ -99,7 +99,7 @@ def crossover(config):
     2T²D > 2TD² + 2TD·D_kv + 2TDF gives T > D + D_kv + F, which is 2D + F without grouped queries; with the
     gated layer 3F/2 stands for F.
     """
-    return config.D + _key_width(config) + config.F * (3 if config.activation == "swiglu" else 2) // 2
+    return config.D + _key_width(config) + config.F * (3 if config.gated else 2) // 2
 
 
 def training_bytes(config, itemsize=4):

@@ -14,6 +14,7 @@ order in which data passes; it is None without dropout.
 
 from .algebra import check_names
 from .ops import (
+    GATED,
     dropout,
     dropout_backward,
     feed_forward,
@@ -118,9 +119,9 @@ def cross_attend_backward(dy, cache):
 
 
 def transform(h, params, activation="relu", draw_keep=None, p=0.0):
-    """h (B, T, D) -> y (B, T, D), cache: the feed-forward layer, gated if the activation is "swiglu"."""
-    if activation == "swiglu":
-        return gated_feed_forward(h, params, "silu")
+    """h (B, T, D) -> y (B, T, D), cache: the feed-forward layer, gated if the activation is one of GATED."""
+    if activation in GATED:
+        return gated_feed_forward(h, params, GATED[activation])
     keep = draw_keep and draw_keep((*h.shape[:-1], params["W_1"].shape[1]))  # (B, T, F)
     return feed_forward(h, params, activation, keep=keep, p=p)
 

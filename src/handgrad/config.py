@@ -9,14 +9,14 @@ import optree
 
 from .algebra import check_array, holds, is_shape, is_whole
 from .blocks import PLACEMENTS, SITES
-from .ops import ACTIVATIONS
+from .ops import ACTIVATIONS, GATED
 
 CHOICES = {
     "kind": ("encoder-decoder", "decoder", "encoder"),
     "norm": PLACEMENTS,
     "normalization": ("layer_norm", "rms_norm"),
-    "activation": (*ACTIVATIONS, "swiglu"),
-    "positions": ("sinusoidal", "learned", "rotary"),
+    "activation": (*ACTIVATIONS, *GATED),
+    "positions": ("sinusoidal", "learned", "rotary", "none"),
 }
 
 
@@ -39,10 +39,10 @@ class Config:
     eps: float = 1e-5  # ε inside the root of every norm
     final_norm: bool = False  # a norm after the last block of each stack
     embedding_norm: bool = False  # a norm after the sum of embeddings and positions
-    activation: str = "relu"  # "relu", "gelu", "gelu_tanh", "silu", or "swiglu": the gated layer
+    activation: str = "relu"  # "relu", "gelu", "gelu_tanh", "silu"; gated: "swiglu", "geglu"
     attention_biases: bool = True  # b_Q, b_K, b_V, b_O
     feed_forward_biases: bool = True  # b_1, b_2; the gated layer has none
-    positions: str = "sinusoidal"  # "learned", or "rotary": turned into queries and keys
+    positions: str = "sinusoidal"  # "learned", "rotary": turned into queries and keys, or "none"
     T_max: int | None = None  # rows of the learned position table
     rotary_base: float = 10000.0  # base of the rotary frequencies
     segments: int = 0  # number of segment kinds that have an embedding; 0: none
@@ -91,11 +91,9 @@ class Config:
         expect(is_finite(self.p) and 0 <= self.p < 1, "p", "a probability in [0, 1)")
         fits = isinstance(self.dropout_sites, tuple) and all(site in SITES for site in self.dropout_sites)
         expect(fits, "dropout_sites", f"a part of {SITES}")
-        gated = self.activation == "swiglu"
-        expect(
-            not (gated and "hidden" in self.dropout_sites), "dropout_sites", 'no "hidden" in the gated layer'
-        )
-        expect(not (gated and self.head_transform), "head_transform", "False with the gated activation")
+        fits = not (self.gated and "hidden" in self.dropout_sites)
+        expect(fits, "dropout_sites", 'no "hidden" in the gated layer')
+        expect(not (self.gated and self.head_transform), "head_transform", "False with the gated activation")
         expect(self.kind == "encoder" or not self.segments, "segments", '0 unless the kind is "encoder"')
         fits = self.std is None or (is_finite(self.std) and self.std > 0)
         expect(fits, "std", "None or a positive number")
@@ -104,6 +102,11 @@ class Config:
     def ignore_index(self):
         """The target that does not count in the loss: the padding, or -100 without one."""
         return -100 if self.pad is None else self.pad
+
+    @property
+    def gated(self):
+        """Whether the feed-forward layer is gated."""
+        return self.activation in GATED
 
     @property
     def K(self):
@@ -162,7 +165,7 @@ def shapes(config):
     attention = {"W_Q": (D, D), "W_K": (D, D_kv), "W_V": (D, D_kv), "W_O": (D, D)}
     if config.attention_biases:
         attention |= {"b_Q": (D,), "b_K": (D_kv,), "b_V": (D_kv,), "b_O": (D,)}
-    if config.activation == "swiglu":
+    if config.gated:
         feed_forward = {"W_gate": (D, F), "W_up": (D, F), "W_down": (F, D)}
     else:
         feed_forward = {"W_1": (D, F), "W_2": (F, D)}

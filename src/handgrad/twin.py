@@ -23,6 +23,7 @@ ACTIVATIONS = {
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,
 }
+GATES = {"swiglu": F.silu, "geglu": F.gelu}
 
 
 class Twin(nn.Module):
@@ -207,7 +208,7 @@ class FeedForward(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.config = c = config
-        if c.activation == "swiglu":
+        if c.activation in GATES:
             self.gate, self.up = nn.Linear(c.D, c.F, bias=False), nn.Linear(c.D, c.F, bias=False)
             self.down = nn.Linear(c.F, c.D, bias=False)
         else:
@@ -215,8 +216,8 @@ class FeedForward(nn.Module):
             self.add_module("2", nn.Linear(c.F, c.D, bias=c.feed_forward_biases))
 
     def forward(self, x, drop):
-        if self.config.activation == "swiglu":
-            return self.down(F.silu(self.gate(x)) * self.up(x))
+        if self.config.activation in GATES:
+            return self.down(GATES[self.config.activation](self.gate(x)) * self.up(x))
         first, second = self.children()
         return second(drop("hidden", ACTIVATIONS[self.config.activation](first(x))))
 

@@ -17,6 +17,7 @@ from parameters import random_batch, random_params
 from handgrad.blocks import SITES
 from handgrad.config import CHOICES, Config
 from handgrad.fast.memory import Workspace
+from handgrad.ops import GATED
 
 TABLE = {
     # a column stands after those that decide what it may be
@@ -70,15 +71,15 @@ RULES = [
     lambda D, positions: positions != "sinusoidal" or D % 2 == 0,
     lambda D, H, positions: positions != "rotary" or D % (2 * H) == 0,
     lambda H, H_kv: H_kv is None or (H_kv < H and H % H_kv == 0),
-    lambda activation, head_transform: not (activation == "swiglu" and head_transform),
-    lambda activation, dropout_sites: activation != "swiglu" or "hidden" not in (dropout_sites or ()),
+    lambda activation, head_transform: not (activation in GATED and head_transform),
+    lambda activation, dropout_sites: activation not in GATED or "hidden" not in (dropout_sites or ()),
     lambda kind, segments: kind == "encoder" or not segments,
     # what has no effect is None, and nothing else is
     lambda kind, S: (S is None) == (kind != "encoder-decoder"),
     lambda kind, shared: (shared is None) == (kind != "encoder-decoder"),
     lambda positions, T_max: (T_max is None) == (positions != "learned"),
     lambda positions, rotary_base: (rotary_base is None) == (positions != "rotary"),
-    lambda activation, feed_forward_biases: (feed_forward_biases is None) == (activation == "swiglu"),
+    lambda activation, feed_forward_biases: (feed_forward_biases is None) == (activation in GATED),
     lambda p, dropout_sites: (dropout_sites is None) == (p == 0),
     lambda pad, blind: (blind is None) == (pad is None),
     lambda segments, told: (told is None) == (segments == 0),

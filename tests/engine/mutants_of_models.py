@@ -407,6 +407,8 @@ def cases_of_pieces(library):
     return [Case(f"{name}, {library}", *functions, 1e-12) for name, functions in pieces.items()]
 
 
+TOGETHER = {"B": 4, "workers": 1, "at_once": 2**20}
+"""More sequences at once than queries in a block."""
 READABLE = [
     *cases_of(readable, readable_of_numpy, precision="float64"),
     *cases_of(readable_halves, readable_halves, every(4, 0), precision="float64"),
@@ -415,7 +417,7 @@ READABLE = [
 FAST = [
     *cases_of(fast, readable_of_numpy, precision="float64"),
     *cases_of(fast, readable_of_numpy, single, tolerance=1e-2),
-    *cases_of(fast, readable_of_numpy, every(8, 3), precision="float64", queries=2, B=4, T=7),
+    *cases_of(fast, readable_of_numpy, every(8, 3), precision="float64", queries=2, T=7, **TOGETHER),
     *cases_of(fast, readable_of_numpy, every(6, 5), tolerance=1e-7, precision="float64", large=True),
     *cases_of(fast_in_new_memory, readable_of_numpy, every(8, 1), precision="float64"),
     *cases_of(halves, readable_halves, every(4, 0), precision="float64"),

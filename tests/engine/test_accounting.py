@@ -37,6 +37,7 @@ VARIANTS = [
     bert_base(**TINY, T_max=9),
     llama_like(**TINY, H_kv=2),
     llama_like(**TINY, H_kv=1, norm="output", attention_biases=True),
+    llama_like(**TINY, activation="geglu"),
     gpt2_small(**TINY, T_max=9, feed_forward_biases=False, head_transform=True),
 ]
 

@@ -40,6 +40,8 @@ CONFIGS |= {
     "one table, another head": plain("encoder-decoder", "post", tied=False, scale_embedding=True),
     "learned positions": plain("encoder-decoder", "pre", positions="learned", T_max=9, embedding_norm=True),
     "rotary": plain("encoder-decoder", "pre", positions="rotary", H_kv=1, activation="silu"),
+    "GELU in the gate": plain("encoder-decoder", "pre", activation="geglu", attention_biases=False),
+    "no positions": plain("encoder-decoder", "pre", D=9, H=3, positions="none"),
     "rms_norm": plain("encoder", "post", normalization="rms_norm", activation="gelu", final_norm=True),
     "transformed head": plain("decoder", "pre", head_transform=True, tied=False, activation="gelu_tanh"),
     "no biases": plain("decoder", "output", attention_biases=False, feed_forward_biases=False),
@@ -79,8 +81,7 @@ def test_loss_and_every_gradient_agree_with_the_twin(name):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_they_agree_under_the_same_dropout(name):
-    gated = CONFIGS[name].activation == "swiglu"
-    sites = tuple(site for site in SITES if not (gated and site == "hidden"))
+    sites = tuple(site for site in SITES if not (CONFIGS[name].gated and site == "hidden"))
     config = replace(CONFIGS[name], p=0.3, dropout_sites=sites)
     (loss, grads), (wanted_loss, wanted) = both(config, p=0.3)
     assert abs(loss - wanted_loss) <= 1e-12 * abs(wanted_loss)
@@ -175,6 +176,19 @@ def test_no_position_sees_the_future(name):
         dlogits[:, t] = rng.standard_normal(logits[:, t].shape)
         dP = backward(dlogits, cache)["embedding"]["P"]
         assert np.all(dP[t + 1 :] == 0) and np.all(np.any(dP[: t + 1] != 0, axis=1))
+
+
+@pytest.mark.parametrize("engine", [model, fast])
+def test_without_positions_an_encoder_knows_no_order(engine):
+    """Tokens in another order have the same logits in that order; with positions they have not."""
+    rng = np.random.default_rng(6)
+    for positions, same in (("none", True), ("sinusoidal", False), ("rotary", False)):
+        config = plain("encoder", "post", positions=positions)
+        params, batch = random_params(config, rng), {"tokens": rng.integers(1, 11, (2, 5))}
+        order = np.array([3, 0, 4, 2, 1])
+        logits, _ = engine.forward(params, config, batch)
+        mixed, _ = engine.forward(params, config, {"tokens": batch["tokens"][:, order]})
+        assert np.allclose(mixed, logits[:, order], rtol=0, atol=1e-12) == same
 
 
 def test_an_encoder_sees_the_future():
@@ -519,6 +533,8 @@ def test_the_comparison_names_the_wrong_leaf(path):
         (dict(pad=11), "pad: expected None or a token below V = 11, got 11"),
         (dict(dropout_sites=("everywhere",)), "dropout_sites: expected a part of .* got"),
         (dict(activation="swiglu", dropout_sites=("hidden",)), "dropout_sites: expected no"),
+        (dict(activation="geglu", dropout_sites=("hidden",)), "dropout_sites: expected no"),
+        (dict(activation="geglu", head_transform=True), "head_transform: expected False"),
         (dict(segments=2, kind="decoder"), "segments: expected 0"),
         (dict(std=-1.0), "std: expected None or a positive number, got -1.0"),
     ],

@@ -75,7 +75,7 @@ def draws(seed, p):
 
 def sites_of(config):
     """A gated layer has no dropout inside."""
-    return tuple(site for site in SITES if (site, config.activation) != ("hidden", "swiglu"))
+    return tuple(site for site in SITES if not (config.gated and site == "hidden"))
 
 
 def differences(grads, wanted):

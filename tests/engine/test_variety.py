@@ -17,6 +17,7 @@ from handgrad import twin as twins
 from handgrad.config import Config
 from handgrad.fast import step as fast_step
 from handgrad.mutants import Program
+from handgrad.ops import GATED
 
 torch.set_num_threads(1)  # the models here are tiny
 
@@ -27,7 +28,7 @@ EFFECT = {
     "shared": lambda case: case["kind"] == "encoder-decoder",
     "T_max": lambda case: case["positions"] == "learned",
     "rotary_base": lambda case: case["positions"] == "rotary",
-    "feed_forward_biases": lambda case: case["activation"] != "swiglu",
+    "feed_forward_biases": lambda case: case["activation"] not in GATED,
     "dropout_sites": lambda case: case["p"] > 0,
     "blind": lambda case: case["pad"] is not None,
     "told": lambda case: case["segments"] > 0,

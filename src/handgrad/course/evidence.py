@@ -62,7 +62,7 @@ COMPARISON = re.compile(
     r"close|equal|equiv"
 )  # allclose, isclose, array_equal, prove_equal, assert_allclose ...
 SWALLOWS = ("contextlib.suppress",)
-NOT_RUN = {"skip-execution", "nbval-skip", "raises-exception"}
+NOT_RUN = {"skip-execution", "raises-exception"}
 
 
 @dataclass(frozen=True)

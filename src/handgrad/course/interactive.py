@@ -260,7 +260,9 @@ class Switches:
         lines, all_boxes = [], []
         for strip, pictures, shown in zip(self.strips, self.pictures, self.start(), strict=True):
             boxes = [
-                ipywidgets.Checkbox(on, description=name, indent=False, layout={"width": "auto"})
+                ipywidgets.Checkbox(
+                    on, description=name, indent=False, layout={"width": "auto", "margin": "2px 12px 2px 2px"}
+                )
                 for name, on in zip(self.boxes, shown, strict=True)
             ]
             picture = ipywidgets.HTML(pictures[shown].html())

@@ -91,14 +91,14 @@ def is_quoted(cell):
 
 
 def is_plain_text(output):
-    """Whether an output is text that the cell printed or returned, which nbval can compare."""
+    """Whether an output is text that the cell printed or returned, which can be compared."""
     if output.output_type == "stream":
         return output.name == "stdout"
     return output.output_type == "execute_result" and set(output.data) == {"text/plain"}
 
 
 def rule_outputs(notebook):
-    """A quoted cell stores its text and a count, so that nbval compares it; every other cell is bare."""
+    """A quoted cell stores its text and a count, and a test compares it; every other cell is bare."""
     wrong = []
     for cell in code_cells(notebook):
         if not is_quoted(cell):
@@ -107,14 +107,14 @@ def rule_outputs(notebook):
         elif not cell.outputs:
             wrong.append(f"{cell.id}: is tagged quoted, but stores no output")
         elif cell.execution_count is None:
-            wrong.append(f"{cell.id}: stores an output without a count, so nbval would not compare it")
+            wrong.append(f"{cell.id}: stores an output without a count: run tools/outputs.py")
         elif not all(map(is_plain_text, cell.outputs)):
             wrong.append(f"{cell.id}: a quoted output is plain text, printed or returned")
     return wrong
 
 
 def rule_runs(notebook):
-    """Every cell runs, in nbval and in the build, and a cell that must raise says so with pytest.raises."""
+    """Every cell runs, in tests and in the build; one that must raise says so with pytest.raises."""
     tagged = [
         (cell.id, sorted(set(cell.metadata.get("tags", [])) & NOT_RUN)) for cell in code_cells(notebook)
     ]

@@ -29,7 +29,7 @@ import numpy as np
 from ..algebra import check_like, like
 from ..config import Config, check_params
 from ..model import check_batch
-from ..ops import rotary_angles, sinusoidal
+from ..ops import GATED, rotary_angles, sinusoidal
 from .kernels import (
     ACTIVATIONS,
     column_sum,
@@ -325,8 +325,8 @@ def active_again(h, activation, keep, p, arena):
 def feed_forward(x, params, config, keep, out, arena):
     """x (n, D) -> cache; y (n, D) is written to out. What comes after W_1, or W_gate, is not kept."""
     first, last, activation, up = "1", "2", config.activation, None
-    if activation == "swiglu":
-        first, last, activation = "gate", "down", "silu"
+    if config.gated:
+        first, last, activation = "gate", "down", GATED[activation]
         up = linear(x, params["W_up"], None, arena.empty(len(x), config.F))
     h = linear(x, params[f"W_{first}"], None, arena.empty(len(x), config.F))
     with arena.scratch():

@@ -16,6 +16,7 @@ from .cross_entropy import cross_entropy, cross_entropy_backward
 from .dropout import dropout, dropout_backward
 from .embedding import embedding, embedding_backward, tied_head, tied_head_backward
 from .feed_forward import (
+    GATED,
     feed_forward,
     feed_forward_backward,
     gated_feed_forward,

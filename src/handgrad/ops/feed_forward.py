@@ -1,15 +1,19 @@
 r"""The position-wise feed-forward layer, plain and gated; φ is one of ACTIVATIONS.
 
     plain      y = φ(x W_1 + b_1) W_2 + b_2              Vaswani et al. (2017), section 3.3
-    gated      y = (φ(x W_gate) ∘ (x W_up)) W_down       Shazeer (2020), equation 6 (SwiGLU when φ = SiLU)
+    gated      y = (φ(x W_gate) ∘ (x W_up)) W_down       Shazeer (2020), equation 6
 
-The backward of either is the chain of its parts, last part first.
+The gated layer is called SwiGLU if φ is SiLU, and GEGLU if φ is GELU. The backward of either layer is the
+chain of its parts, last part first.
 """
 
 from ..algebra import check_array, check_names
 from .activations import ACTIVATIONS
 from .dropout import dropout, dropout_backward
 from .linear import linear, linear_backward
+
+GATED = {"swiglu": "silu", "geglu": "gelu"}
+"""The gated layers by name, each with its φ."""
 
 
 def feed_forward(x, params, activation="relu", keep=None, p=0.0):
