@@ -288,6 +288,16 @@ def rows_of_the_memory_last(dy, dasks, dread):
     return dy + dasks + dread[:, :T], dread[:, T:]
 
 
+def cut_behind_row_T(dy, dasks, dread):
+    T = dy.shape[1]
+    return dy + dasks + dread[:, T:], dread[:, :T]
+
+
+def memory_as_long_as_x(dy, dasks, dread):
+    T = dy.shape[1]
+    return dy + dasks + dread[:, -T:], dread[:, :T]
+
+
 def one_connection_for_each_branch(dy, da, df, x, gamma):
     dx, dgamma = parallel_by_branches(dy, da, df, x, gamma)
     return dx + dy, dgamma
@@ -309,6 +319,41 @@ def dy_at_both_rounds(dy, x, W):
     return dy + dt @ W.T + ds @ W.T, dW
 
 
+def slope_at_the_result(dy, x, W):
+    s = np.tanh(x @ W)
+    u = x + s
+    dt = dy / np.cosh(np.tanh(u @ W)) ** 2
+    du = dy + dt @ W.T
+    ds = du / np.cosh(s) ** 2
+    return du + ds @ W.T, np.einsum("btd,bte->de", u, dt) + np.einsum("btd,bte->de", x, ds)
+
+
+def slope_of_the_tokens(dy, x, W):
+    u = x + np.tanh(x @ W)
+    dt = (1 - u**2) * dy
+    du = dy + dt @ W.T
+    ds = (1 - x**2) * du
+    return du + ds @ W.T, np.einsum("btd,bte->de", u, dt) + np.einsum("btd,bte->de", x, ds)
+
+
+def sandwich_at(choose):
+    """The sandwich with the outer norm's backward at another array."""
+
+    def answer(dy, x, W, b, gamma_in, gamma_out):
+        h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
+        o = h @ W + b
+        do = rms_back(gamma_out * dy, choose(x, o, gamma_out))
+        return dy + rms_back(gamma_in * (do @ W.T), x), np.einsum("btd,bte->de", h, do)
+
+    return answer
+
+
+outer_norm_at_its_result = sandwich_at(
+    lambda x, o, gamma: gamma * o / np.sqrt((o * o).mean(-1, keepdims=True))
+)
+outer_norm_at_the_sum = sandwich_at(lambda x, o, gamma: x + o)
+
+
 def connection_through_the_outer_norm(dy, x, W, b, gamma_in, gamma_out):
     dx, dW = sandwich_by_parts(dy, x, W, b, gamma_in, gamma_out)
     h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
@@ -328,10 +373,16 @@ def inner_norm_forgotten(dy, x, W, b, gamma_in, gamma_out):
         ("macaron_slope", all_slopes_at_x, "All slopes are taken at x"),
         ("merged_gradients", without_what_is_read, "What is read is missing from dx"),
         ("merged_gradients", rows_of_the_memory_last, "the memory stands first"),
+        ("merged_gradients", cut_behind_row_T, "cut behind row T"),
+        ("merged_gradients", memory_as_long_as_x, "Here stand the first T"),
         ("parallel_gradients", one_connection_for_each_branch, "counted twice, once for each branch"),
         ("parallel_gradients", around_the_norm, "The norm is missing"),
         ("same_block_twice", second_use_only, "the second use only"),
         ("same_block_twice", dy_at_both_rounds, "To the first round dy arrives"),
+        ("same_block_twice", slope_at_the_result, "taken at its result"),
+        ("same_block_twice", slope_of_the_tokens, "stand u and x in place"),
+        ("sandwich_gradients", outer_norm_at_its_result, "taken at what came out of it"),
+        ("sandwich_gradients", outer_norm_at_the_sum, "leads around it: it is fed o alone"),
         ("sandwich_gradients", connection_through_the_outer_norm, "The connection passes the outer norm"),
         ("sandwich_gradients", inner_norm_forgotten, "The inner norm is missing on the way back"),
     ],

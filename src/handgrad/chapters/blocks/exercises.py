@@ -155,10 +155,14 @@ MERGED = Exercise(
           S = dread.shape[1] - dy.shape[1] → S = dread.shape[1] - dy.shape[1]; T = dy.shape[1]
           dread[:, :S] → dread[:, T:]
           dread[:, S:] → dread[:, :T]
+    - What was read is cut behind row T. The memory stands first and has S rows, so it is cut behind row S.
+          S = dread.shape[1] - dy.shape[1] → S = dy.shape[1]
     - To x belong the last T rows of what was read. Here stand the first T.
           dread[:, S:] → dread[:, : dy.shape[1]]
     - To the memory belong the first S rows of what was read. Here stand the last S.
           dread[:, :S] → dread[:, dy.shape[1] :]
+    - To the memory belong the first S rows of what was read, as many as it has. Here stand the first T.
+          dmemory = dread[:, :S] → dmemory = dread[:, : dy.shape[1]]
     - dmemory is the gradient of both sequences together. The rows of x belong to dx.
           dmemory = dread[:, :S] → dmemory = dread
     - The memory has no connection and asks nothing: only what is read comes to it. Here the connection's
@@ -401,6 +405,12 @@ TWICE = Exercise(
     - The slope of tanh is 1 - tanh², and not the root of it.
           (1 - t * t) * dy → np.sqrt(1 - t * t) * dy
           (1 - s * s) * du → np.sqrt(1 - s * s) * du
+    - The slope of tanh is taken at its result. What stands in the tanh is u W and x W.
+          (1 - t * t) * dy → (1 - np.tanh(t) ** 2) * dy
+          (1 - s * s) * du → (1 - np.tanh(s) ** 2) * du
+    - In the slope 1 - tanh² stand u and x in place of the tanh.
+          (1 - t * t) * dy → (1 - u * u) * dy
+          (1 - s * s) * du → (1 - x * x) * du
     - tanh itself stands where its slope should, 1 - tanh².
           (1 - t * t) * dy → t * dy
           (1 - s * s) * du → s * du
@@ -496,6 +506,10 @@ SANDWICH = Exercise(
           dx = dy + r * (a → dx = dy + 1 * (a
     - The inner norm's backward is taken at h, what came out of it. It belongs at x, what went in.
           (do @ W.T) → (do @ W.T); r = (h * h).mean(axis=-1, keepdims=True) ** -0.5; x_hat = h * r
+    - The outer norm's backward is taken at what came out of it. It belongs at o, what went in.
+          o_hat = o * q → o = gamma_out * o * q; q = np.mean(o * o, -1, keepdims=True) ** -0.5; o_hat = o * q
+    - The outer norm's backward is taken at x + o. The connection leads around it: it is fed o alone.
+          o_hat = o * q → o = x + o; q = np.mean(o * o, -1, keepdims=True) ** -0.5; o_hat = o * q
     - dW is a mean over all tokens. They all use W, so their shares are added.
           "btd,bte->de", h, do) → "btd,bte->de", h, do) / dy[..., 0].size
     - The bias is added on the way back. A constant that is added has no part in the gradient of what it is
