@@ -1,12 +1,10 @@
 """Chapter 12: its exercises derived again, solved otherwise and answered wrongly; its blocks and its task."""
 
 import numpy as np
-import optree
 import pytest
 import torch
 from judging import check_answers
 from sympy import diff, symbols
-from torch.utils.flop_counter import FlopCounterMode
 
 from handgrad import blocks, check
 from handgrad.chapters.blocks import exercises, faults, figures, flows, proofs, torch_layer, walkers
@@ -224,8 +222,27 @@ def test_each_placement_has_its_own_zeros():
     zeros = {"post": [1, 0, 0], "pre": [0, 0, 1], "output": [1, 1, 0]}
     for place, wanted in zeros.items():
         both = flows.gradients(place, seed=6)
-        found = [measure(*both) < 1e-12 for measure in (flows.columns, flows.radial, flows.tie)]
+        found = [measure(*both, place) < 1e-12 for measure in (flows.columns, flows.radial, flows.tie)]
         assert found == [bool(zero) for zero in wanted]
+
+
+@pytest.mark.parametrize("place", blocks.PLACEMENTS)
+def test_behind_rms_norm_length_does_not_count_and_the_mean_does(place):
+    x, memory, dy, mask, memory_mask = flows.inputs(0)
+    params = flows.draw("decoder", 0)
+    params |= {name: {"gamma": p["gamma"]} for name, p in params.items() if name.endswith("_norm")}
+    how = dict(norm=place, mask=mask, memory_mask=memory_mask, activation="gelu", eps=0.0)
+    grads = blocks.decoder_block_backward(dy, blocks.decoder_block(x, memory, params, 2, **how)[1])[2]
+    assert flows.columns(params, grads) > 0.1
+    assert (flows.radial(params, grads) < 1e-12) == (place == "output")
+
+
+def test_what_the_connections_leave_is_what_comes_down_without_the_branches():
+    for place in blocks.PLACEMENTS:
+        _, cache, dy = flows.decoder(place, seed=3)
+        alone = faults.decoder_block_backward(dy, cache, "branch")[0]
+        left = flows.size(alone) / flows.size(dy)
+        np.testing.assert_allclose(flows.along(place, [3])[0], [left], rtol=1e-12)
 
 
 def test_the_levels_of_the_task_are_those_of_counting():
@@ -251,19 +268,11 @@ def test_the_figures_draw_what_they_are_given():
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 def test_a_block_costs_what_the_card_says(kind):
-    T, S, D, F = 7, 5, 16, 24
-    leaves = optree.tree_map(lambda p: torch.tensor(p, requires_grad=True), flows.draw(kind, 0, D=D, F=F))
-    x, memory = (torch.randn(1, n, D, dtype=torch.float64, requires_grad=True) for n in (T, S))
+    T, S, D, F = 5, 8, 12, 20
     wanted = 8 * T * D**2 + 4 * T**2 * D + 4 * T * D * F
-    with FlopCounterMode(display=False) as forward:
-        if kind == "encoder":
-            y, _ = blocks.encoder_block(x, leaves, 2)
-        else:
-            y, _ = blocks.decoder_block(x, memory, leaves, 2)
-            wanted += 4 * T * D**2 + 4 * S * D**2 + 4 * T * S * D
-    with FlopCounterMode(display=False) as backward:
-        y.sum().backward()
-    assert (forward.get_total_flops(), backward.get_total_flops()) == (wanted, 2 * wanted)
+    if kind == "decoder":
+        wanted += 4 * T * D**2 + 4 * S * D**2 + 4 * T * S * D
+    assert torch_layer.flops(kind, T, S, D, F) == (wanted, 2 * wanted)
 
 
 # Wrong answers, as learners give them -----------------------------------------------------------------------

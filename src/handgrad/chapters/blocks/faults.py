@@ -129,4 +129,4 @@ def broken(place, fault, seed):
     right = flows.gradients(place, seed)
     wrong = flows.gradients(place, seed, backward=lambda dy, cache: decoder_block_backward(dy, cache, fault))
     measures = (flows.columns, flows.radial, flows.tie)
-    return sum(measure(*right) < 1e-12 < measure(*wrong) for measure in measures)
+    return sum(measure(*right, place) < 1e-12 < measure(*wrong, place) for measure in measures)

@@ -100,9 +100,15 @@ def shipped(norm, seed):
 
 def along(norm, seeds):
     """For each seed: what the connections alone leave of the size of dy, and the size of dmemory."""
-    draws = [edges(norm, seed)[0] for seed in seeds]
-    kept = [np.prod([at["du"] / at["dy"] for at in parts]) for parts in draws]
-    return np.array(kept), np.array([parts[1]["dmemory"] / parts[0]["dy"] for parts in draws])
+    kept, of_memory = [], []
+    for seed in seeds:
+        _, cache, dy = decoder(norm, seed)
+        along, (parts, _) = dy, edges(norm, seed)
+        for part in PARTS if norm == "post" else ():
+            along = normalize_backward(along, cache[CACHES[part]]["post"])[0]
+        kept.append(size(along) / size(dy))
+        of_memory.append(parts[1]["dmemory"] / size(dy))
+    return np.array(kept), np.array(of_memory)
 
 
 # What a parameter hears -------------------------------------------------------------------------------------
@@ -119,13 +125,13 @@ def gradients(norm, seed, scale=1.0, backward=decoder_block_backward):
     return params, backward(dy, cache)[2]
 
 
-def columns(params, grads):
+def columns(params, grads, place=None):
     """The largest sum of a row of dW_2 over the features, relative to the sum of its sizes."""
     dW_2 = grads["feed_forward"]["W_2"]
     return float(np.max(np.abs(dW_2.sum(axis=1)) / np.abs(dW_2).sum(axis=1)))
 
 
-def radial(params, grads):
+def radial(params, grads, place=None):
     """The share of (dW_2, db_2) that lies along (W_2, b_2): a cosine."""
     ours, theirs = ([tree["feed_forward"][name] for name in ("W_2", "b_2")] for tree in (params, grads))
     inner = sum(np.vdot(a, b) for a, b in zip(ours, theirs, strict=True))
@@ -133,15 +139,29 @@ def radial(params, grads):
     return float(abs(inner) / np.prod(lengths))
 
 
-READERS = {"self_attention": ("W_Q", "W_K", "W_V"), "cross_attention": ("W_Q",), "feed_forward": ("W_1",)}
-"""The matrices that multiply the normalised token of a pre-norm sub-layer."""
+READ_BY = {
+    "pre": {
+        "self_attention_norm": ("self_attention", "W_Q", "W_K", "W_V"),
+        "cross_attention_norm": ("cross_attention", "W_Q"),
+        "feed_forward_norm": ("feed_forward", "W_1"),
+    },
+    "post": {
+        "self_attention_norm": ("cross_attention", "W_Q"),
+        "cross_attention_norm": ("feed_forward", "W_1"),
+    },
+    "output": {},
+}
+"""For each placement: the norms whose result is multiplied by matrices of the block, and these matrices."""
 
 
-def tie(params, grads, readers=READERS):
-    """How far γ dγ + β dβ is from the sum of W dW over the readers of each feature, relative, at worst."""
-    worst = 0.0
-    for part, names in readers.items():
-        norm, dnorm = params[f"{part}_norm"], grads[f"{part}_norm"]
+def tie(params, grads, place):
+    """How far γ dγ + β dβ is from the sum of W dW over the readers of each feature, relative, at worst.
+
+    NaN if no norm of this placement has readers.
+    """
+    worst = 0.0 if READ_BY[place] else np.nan
+    for of, (part, *names) in READ_BY[place].items():
+        norm, dnorm = params[of], grads[of]
         ours = norm["gamma"] * dnorm["gamma"] + norm["beta"] * dnorm["beta"]
         theirs = sum((params[part][name] * grads[part][name]).sum(axis=1) for name in names)
         worst = max(worst, np.abs(ours - theirs).max() / np.abs(theirs).max())

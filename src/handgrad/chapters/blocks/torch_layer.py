@@ -4,6 +4,7 @@ import numpy as np
 import optree
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from handgrad import twin
 from handgrad.blocks import (
@@ -117,6 +118,17 @@ def differ(ours, theirs):
     largest = max(np.abs(array).max() for array in theirs)
     pairs = zip(ours, theirs, strict=True)
     return max(np.abs(a - b).max() / max(np.abs(b).max(), 1e-3 * largest) for a, b in pairs)
+
+
+def flops(kind, T, S, D, F):
+    """The FLOPs of the matrix products of one "encoder" or "decoder" block, forward and backward, B = 1."""
+    leaves = optree.tree_map(lambda p: torch.tensor(p, requires_grad=True), flows.draw(kind, 0, D=D, F=F))
+    x, memory = (torch.randn(1, n, D, dtype=torch.float64, requires_grad=True) for n in (T, S))
+    with FlopCounterMode(display=False) as forward:
+        y, _ = encoder_block(x, leaves, 2) if kind == "encoder" else decoder_block(x, memory, leaves, 2)
+    with FlopCounterMode(display=False) as backward:
+        y.sum().backward()
+    return forward.get_total_flops(), backward.get_total_flops()
 
 
 # Comparisons with the shipped blocks ------------------------------------------------------------------------
