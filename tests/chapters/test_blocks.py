@@ -1,0 +1,400 @@
+"""Chapter 12: its exercises derived again, solved otherwise and answered wrongly; its blocks and its task."""
+
+import numpy as np
+import pytest
+import torch
+from judging import check_answers
+from sympy import diff, symbols
+
+from handgrad import blocks, check
+from handgrad.chapters.blocks import exercises, faults, figures, flows, proofs, torch_layer, walkers
+from handgrad.course import judge
+from handgrad.course.figures import subplots
+
+# The answers, derived a second time -------------------------------------------------------------------------
+
+
+def rms(x, gamma):
+    return gamma * torch.nn.functional.rms_norm(x, x.shape[-1:], eps=0.0)
+
+
+def merged_loss(dy, dasks, dread):
+    """A loss whose attention is linear and has these gradients."""
+    S = dread.shape[1] - dy.shape[1]
+    x = torch.zeros(dy.shape, dtype=dy.dtype, requires_grad=True)
+    memory = torch.zeros((len(dy), S, dy.shape[2]), dtype=dy.dtype, requires_grad=True)
+    loss = (dy * x).sum() + (dasks * x).sum() + (dread * torch.cat([memory, x], 1)).sum()
+    return loss, (x, memory)
+
+
+def parallel_loss(dy, da, df, x, gamma):
+    h = rms(x, gamma)
+    return (dy * x).sum() + (da * h).sum() + (df * h).sum(), (x, gamma)
+
+
+def twice_loss(dy, x, W):
+    u = x + torch.tanh(x @ W)
+    return (dy * (u + torch.tanh(u @ W))).sum(), (x, W)
+
+
+def sandwich_loss(dy, x, W, b, gamma_in, gamma_out):
+    return (dy * (x + rms(rms(x, gamma_in) @ W + b, gamma_out))).sum(), (x, W)
+
+
+LOSSES = {
+    "merged_gradients": merged_loss,
+    "parallel_gradients": parallel_loss,
+    "same_block_twice": twice_loss,
+    "sandwich_gradients": sandwich_loss,
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_answers_are_the_gradients(name):
+    exercise = judge.find(name)
+    for case in exercise.cases:
+        inputs = [torch.tensor(x, requires_grad=True) for x in case.inputs]
+        loss, moving = LOSSES[name](*inputs)
+        found = torch.autograd.grad(loss, moving)
+        for mine, theirs in zip(exercise.answer(*case.inputs), found, strict=True):
+            np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-9, atol=1e-11)
+
+
+def test_the_slope_is_the_derivative():
+    x, a, b, c = symbols("x a b c")
+    u = x + a * x**2 / 2
+    v = u + b * u**3
+    assert (diff(v + c * v**2 / 2, x) - exercises.macaron_slope(x, a, b, c)).expand() == 0
+
+
+# Answers ----------------------------------------------------------------------------------------------------
+
+
+def slope_by_steps(x, a, b, c):
+    u = x + a * x * x / 2
+    du = 1 + a * x
+    dv = du + b * 3 * u * u * du
+    return dv + c * (u + b * u**3) * dv
+
+
+def slope_from_the_top(x, a, b, c):
+    u = x + a * x**2 / 2
+    v = u + b * u**3
+    dv = 1 + c * v
+    return (dv + 3 * b * u**2 * dv) * (1 + a * x)
+
+
+def merged_by_loops(dy, dasks, dread):
+    B, T, D = dy.shape
+    S = dread.shape[1] - T
+    dx, dmemory = dy.copy(), np.zeros((B, S, D))
+    for s in range(S + T):
+        if s < S:
+            dmemory[:, s] += dread[:, s]
+        else:
+            dx[:, s - S] += dread[:, s] + dasks[:, s - S]
+    return dx, dmemory
+
+
+def merged_from_the_end(dy, dasks, dread):
+    T = dy.shape[1]
+    return dy + dasks + dread[:, -T:], dread[:, :-T]
+
+
+def rms_back(g, x):
+    root = np.sqrt((x * x).mean(-1, keepdims=True))
+    return (g - x * (g * x).sum(-1, keepdims=True) / (x * x).sum(-1, keepdims=True)) / root
+
+
+def parallel_by_branches(dy, da, df, x, gamma):
+    dx = dy + rms_back(gamma * da, x) + rms_back(gamma * df, x)
+    return dx, ((da + df) * x / np.sqrt((x * x).mean(-1, keepdims=True))).sum((0, 1))
+
+
+def parallel_by_jacobians(dy, da, df, x, gamma):
+    D, dx, dgamma = len(gamma), dy.copy(), np.zeros_like(gamma)
+    for i in np.ndindex(x.shape[:2]):
+        root = np.sqrt(x[i] @ x[i] / D)
+        J = np.diag(gamma) @ (np.eye(D) - np.outer(x[i], x[i]) / (D * root**2)) / root
+        dx[i] += J.T @ (da + df)[i]
+        dgamma += (da + df)[i] * x[i] / root
+    return dx, dgamma
+
+
+def twice_by_two_matrices(dy, x, W):
+    def once(x, W):
+        return x + np.tanh(x @ W)
+
+    def back(d, x, W):
+        da = (1 - np.tanh(x @ W) ** 2) * d
+        return d + np.einsum("bte,de->btd", da, W), np.tensordot(x, da, ((0, 1), (0, 1)))
+
+    du, second = back(dy, once(x, W), W)
+    dx, first = back(du, x, W)
+    return dx, first + second
+
+
+def twice_by_loops(dy, x, W):
+    dx, dW = np.zeros_like(x), np.zeros_like(W)
+    for i in np.ndindex(x.shape[:2]):
+        u = x[i] + np.tanh(x[i] @ W)
+        dt = dy[i] / np.cosh(u @ W) ** 2
+        du = dy[i] + W @ dt
+        ds = du / np.cosh(x[i] @ W) ** 2
+        dx[i] = du + W @ ds
+        dW += np.outer(u, dt) + np.outer(x[i], ds)
+    return dx, dW
+
+
+def sandwich_by_parts(dy, x, W, b, gamma_in, gamma_out):
+    h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
+    do = rms_back(gamma_out * dy, h @ W + b)
+    return dy + rms_back(gamma_in * (do @ W.T), x), np.einsum("btd,bte->de", h, do)
+
+
+def sandwich_by_loops(dy, x, W, b, gamma_in, gamma_out):
+    dx, dW = np.zeros_like(x), np.zeros_like(W)
+    for i in np.ndindex(x.shape[:2]):
+        h = gamma_in * x[i] / np.sqrt(np.mean(x[i] ** 2))
+        do = rms_back(gamma_out * dy[i], h @ W + b)
+        dW += np.outer(h, do)
+        dx[i] = dy[i] + rms_back(gamma_in * (W @ do), x[i])
+    return dx, dW
+
+
+@pytest.mark.parametrize(
+    "name, answers",
+    [
+        ("macaron_slope", [slope_by_steps, slope_from_the_top]),
+        ("merged_gradients", [merged_by_loops, merged_from_the_end]),
+        ("parallel_gradients", [parallel_by_branches, parallel_by_jacobians]),
+        ("same_block_twice", [twice_by_two_matrices, twice_by_loops]),
+        ("sandwich_gradients", [sandwich_by_parts, sandwich_by_loops]),
+    ],
+)
+def test_right_answers_are_accepted_however_written(name, answers):
+    check_answers(name, answers)
+
+
+# What the chapter says --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", blocks.PLACEMENTS)
+def test_the_shipped_sublayer_is_proved_and_a_wrong_one_refuted(place):
+    assert check.prove(proofs.around_linear(place)) == 21
+
+    def without_the_connection(dy, cache):
+        dx, *others = proofs.backward(dy, cache)
+        return dx - dy, *others
+
+    with pytest.raises(AssertionError, match="dx"):
+        check.prove(proofs.around_linear(place, without_the_connection))
+
+
+@pytest.mark.parametrize("place", blocks.PLACEMENTS)
+def test_blocks_are_those_of_torch_and_of_the_twin(place):
+    for seed in range(2):
+        assert torch_layer.decoders_differ(place, seed, twin=True) < 1e-11
+        assert torch_layer.encoders_differ(place, seed, twin=True) < 1e-11
+        if place != "output":
+            assert torch_layer.decoders_differ(place, seed) < 1e-11
+            assert torch_layer.encoders_differ(place, seed) < 1e-11
+
+
+@pytest.mark.parametrize("place", blocks.PLACEMENTS)
+def test_the_edges_end_in_the_shipped_gradients(place):
+    for name, array in flows.shipped(place, seed=5).items():
+        np.testing.assert_allclose(flows.edges(place, seed=5)[1][name], array, rtol=1e-10)
+
+
+@pytest.mark.parametrize("place", blocks.PLACEMENTS)
+def test_a_backward_without_a_fault_is_the_shipped_one(place):
+    _, cache, dy = flows.decoder(place, seed=4)
+    right = blocks.decoder_block_backward(dy, cache)
+    assert faults.errors(None, cache, dy, right) == [0] * 5
+    assert all(max(faults.errors(fault, cache, dy, right)) > 1e-3 for fault in faults.FAULTS)
+    _, cache, dy = flows.encoder(place, seed=4)
+    ours, theirs = faults.encoder_block_backward(dy, cache), blocks.encoder_block_backward(dy, cache)
+    np.testing.assert_array_equal(ours[0], theirs[0])
+
+
+def test_each_placement_has_its_own_zeros():
+    zeros = {"post": [1, 0, 0], "pre": [0, 0, 1], "output": [1, 1, 0]}
+    for place, wanted in zeros.items():
+        both = flows.gradients(place, seed=6)
+        found = [measure(*both, place) < 1e-12 for measure in (flows.columns, flows.radial, flows.tie)]
+        assert found == [bool(zero) for zero in wanted]
+
+
+@pytest.mark.parametrize("place", blocks.PLACEMENTS)
+def test_behind_rms_norm_length_does_not_count_and_the_mean_does(place):
+    x, memory, dy, mask, memory_mask = flows.inputs(0)
+    params = flows.draw("decoder", 0)
+    params |= {name: {"gamma": p["gamma"]} for name, p in params.items() if name.endswith("_norm")}
+    how = dict(norm=place, mask=mask, memory_mask=memory_mask, activation="gelu", eps=0.0)
+    grads = blocks.decoder_block_backward(dy, blocks.decoder_block(x, memory, params, 2, **how)[1])[2]
+    assert flows.columns(params, grads) > 0.1
+    assert (flows.radial(params, grads) < 1e-12) == (place == "output")
+
+
+def test_what_the_connections_leave_is_what_comes_down_without_the_branches():
+    for place in blocks.PLACEMENTS:
+        _, cache, dy = flows.decoder(place, seed=3)
+        alone = faults.decoder_block_backward(dy, cache, "branch")[0]
+        left = flows.size(alone) / flows.size(dy)
+        np.testing.assert_allclose(flows.along(place, [3])[0], [left], rtol=1e-12)
+
+
+def test_the_levels_of_the_task_are_those_of_counting():
+    for V, T in ((2, 4), (3, 5), (4, 4)):
+        for view, level in walkers.bounds(V, T).items():
+            np.testing.assert_allclose(walkers.counted(walkers.VIEWS[view], V, T), level, rtol=1e-12)
+
+
+def test_the_model_of_the_task_has_the_gradients_of_autograd():
+    for place in blocks.PLACEMENTS:
+        assert max(torch_layer.walkers_differ(place, seed=1)) < 1e-10
+
+
+def test_the_figures_draw_what_they_are_given():
+    found = {place: flows.edges(place, seed=3)[0] for place in blocks.PLACEMENTS}
+    for step in (0, 5, 9):
+        _, axes = subplots(1, 3)
+        figures.flow(axes, found, step)
+        numbers = [t.get_text() for t in axes[1].texts if t.get_text().replace(".", "").isdigit()]
+        assert len(numbers) == [1, 9, 14][[0, 5, 9].index(step)], (step, numbers)
+        assert figures.described(found, step)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_a_block_costs_what_the_card_says(kind):
+    T, S, D, F = 5, 8, 12, 20
+    wanted = 8 * T * D**2 + 4 * T**2 * D + 4 * T * D * F
+    if kind == "decoder":
+        wanted += 4 * T * D**2 + 4 * S * D**2 + 4 * T * S * D
+    assert torch_layer.flops(kind, T, S, D, F) == (wanted, 2 * wanted)
+
+
+# Wrong answers, as learners give them -----------------------------------------------------------------------
+
+
+def half_lost(x, a, b, c):
+    u = x + a * x**2 / 2
+    v = u + b * u**3
+    return (1 + 2 * a * x) * (1 + 3 * b * u**2) * (1 + 2 * c * v)
+
+
+def all_slopes_at_x(x, a, b, c):
+    return (1 + a * x) * (1 + 3 * b * x**2) * (1 + c * x)
+
+
+def without_what_is_read(dy, dasks, dread):
+    return dy + dasks, merged_by_loops(dy, dasks, dread)[1]
+
+
+def rows_of_the_memory_last(dy, dasks, dread):
+    T = dy.shape[1]
+    return dy + dasks + dread[:, :T], dread[:, T:]
+
+
+def cut_behind_row_T(dy, dasks, dread):
+    T = dy.shape[1]
+    return dy + dasks + dread[:, T:], dread[:, :T]
+
+
+def memory_as_long_as_x(dy, dasks, dread):
+    T = dy.shape[1]
+    return dy + dasks + dread[:, -T:], dread[:, :T]
+
+
+def one_connection_for_each_branch(dy, da, df, x, gamma):
+    dx, dgamma = parallel_by_branches(dy, da, df, x, gamma)
+    return dx + dy, dgamma
+
+
+def around_the_norm(dy, da, df, x, gamma):
+    return dy + da + df, parallel_by_branches(dy, da, df, x, gamma)[1]
+
+
+def second_use_only(dy, x, W):
+    u = x + np.tanh(x @ W)
+    return twice_by_loops(dy, x, W)[0], np.tensordot(u, dy / np.cosh(u @ W) ** 2, ((0, 1), (0, 1)))
+
+
+def dy_at_both_rounds(dy, x, W):
+    s = np.tanh(x @ W)
+    dt, ds = dy / np.cosh((x + s) @ W) ** 2, dy * (1 - s * s)
+    dW = np.einsum("btd,bte->de", x + s, dt) + np.einsum("btd,bte->de", x, ds)
+    return dy + dt @ W.T + ds @ W.T, dW
+
+
+def slope_at_the_result(dy, x, W):
+    s = np.tanh(x @ W)
+    u = x + s
+    dt = dy / np.cosh(np.tanh(u @ W)) ** 2
+    du = dy + dt @ W.T
+    ds = du / np.cosh(s) ** 2
+    return du + ds @ W.T, np.einsum("btd,bte->de", u, dt) + np.einsum("btd,bte->de", x, ds)
+
+
+def slope_of_the_tokens(dy, x, W):
+    u = x + np.tanh(x @ W)
+    dt = (1 - u**2) * dy
+    du = dy + dt @ W.T
+    ds = (1 - x**2) * du
+    return du + ds @ W.T, np.einsum("btd,bte->de", u, dt) + np.einsum("btd,bte->de", x, ds)
+
+
+def sandwich_at(choose):
+    """The sandwich with the outer norm's backward at another array."""
+
+    def answer(dy, x, W, b, gamma_in, gamma_out):
+        h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
+        o = h @ W + b
+        do = rms_back(gamma_out * dy, choose(x, o, gamma_out))
+        return dy + rms_back(gamma_in * (do @ W.T), x), np.einsum("btd,bte->de", h, do)
+
+    return answer
+
+
+outer_norm_at_its_result = sandwich_at(
+    lambda x, o, gamma: gamma * o / np.sqrt((o * o).mean(-1, keepdims=True))
+)
+outer_norm_at_the_sum = sandwich_at(lambda x, o, gamma: x + o)
+
+
+def connection_through_the_outer_norm(dy, x, W, b, gamma_in, gamma_out):
+    dx, dW = sandwich_by_parts(dy, x, W, b, gamma_in, gamma_out)
+    h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
+    return dx - dy + rms_back(gamma_out * dy, h @ W + b), dW
+
+
+def inner_norm_forgotten(dy, x, W, b, gamma_in, gamma_out):
+    h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
+    do = rms_back(gamma_out * dy, h @ W + b)
+    return dy + do @ W.T, np.einsum("btd,bte->de", h, do)
+
+
+@pytest.mark.parametrize(
+    "name, answer, words",
+    [
+        ("macaron_slope", half_lost, "halves of both half steps are lost"),
+        ("macaron_slope", all_slopes_at_x, "All slopes are taken at x"),
+        ("merged_gradients", without_what_is_read, "What is read is missing from dx"),
+        ("merged_gradients", rows_of_the_memory_last, "the memory stands first"),
+        ("merged_gradients", cut_behind_row_T, "cut behind row T"),
+        ("merged_gradients", memory_as_long_as_x, "Here stand the first T"),
+        ("parallel_gradients", one_connection_for_each_branch, "counted twice, once for each branch"),
+        ("parallel_gradients", around_the_norm, "The norm is missing"),
+        ("same_block_twice", second_use_only, "the second use only"),
+        ("same_block_twice", dy_at_both_rounds, "To the first round dy arrives"),
+        ("same_block_twice", slope_at_the_result, "taken at its result"),
+        ("same_block_twice", slope_of_the_tokens, "stand u and x in place"),
+        ("sandwich_gradients", outer_norm_at_its_result, "taken at what came out of it"),
+        ("sandwich_gradients", outer_norm_at_the_sum, "leads around it: it is fed o alone"),
+        ("sandwich_gradients", connection_through_the_outer_norm, "The connection passes the outer norm"),
+        ("sandwich_gradients", inner_norm_forgotten, "The inner norm is missing on the way back"),
+    ],
+)
+def test_wrong_answers_are_told_why(name, answer, words):
+    check_answers(name, [answer], wrong=(words, ""))
