@@ -1,28 +1,323 @@
-"""Chapter 15: what belongs to it and to nobody else."""
+"""Chapter 15: its exercises, derived again, solved otherwise and answered wrongly; what it measures with."""
 
 import numpy as np
+import pytest
+import torch
 from judging import check_answers
-from sympy import diff, symbols
+from sympy import Rational, Sum, exp, simplify, sqrt, symbols
 
-from handgrad.chapters.optimizers import exercises, figures
+from handgrad import optim
+from handgrad.chapters.optimizers import (
+    chains,
+    exercises,
+    faults,
+    figures,
+    pictures,
+    torch_layer,
+    trials,
+    valley,
+)
 
-
-def test_the_figures_draw_what_they_are_given():
-    x, W, dy = np.array([1, 2]), np.array([[3, 0, 1], [0, 1, 1]]), np.array([1, 0, 2])
-    shown = [text.get_text() for text in figures.edges(x, W, dy).axes[0].texts]
-    assert [text for text in shown if text.startswith("dy")] == ["dy = 1", "dy = 0", "dy = 2"]
-
-
-def test_the_slope_is_the_derivative():
-    x_0, x_1, w_0, w_1 = symbols("x_0 x_1 w_0 w_1")
-    loss = (w_0 * x_0 + w_1 * x_1) ** 2 / 2
-    assert diff(loss, x_0).equals(exercises.optimizers_slope(x_0, x_1, w_0, w_1))
-
-
-def test_right_answers_are_accepted_however_written():
-    check_answers("optimizers_dx", [lambda dy, W: np.einsum("btf,df->btd", dy, W)])
+# What the chapter measures with -----------------------------------------------------------------------------
 
 
-def test_a_mistake_on_no_list_is_found():
-    wrong = ("A factor is missing|A weighted sum has lost", "")
-    check_answers("optimizers_dx", [lambda dy, W: np.ones_like(dy) @ W.T], wrong=wrong)
+@pytest.mark.parametrize("seed", [11, 12])
+def test_every_optimizer_is_that_of_torch(seed):
+    assert max(torch_layer.race(seed, steps=20).values()) < 1e-12
+
+
+def test_every_fault_is_made_and_seen_by_the_last_check():
+    errors = faults.errors(np.random.default_rng(3))
+    assert errors.shape == (9, 4) and (errors[:, 3] > 1e-3).all()
+
+
+def test_an_edit_that_changes_nothing_is_refused(monkeypatch):
+    monkeypatch.setitem(faults.EDITS, "nothing", [("no such line", "")])
+    with pytest.raises(ValueError, match="0 times in adam, expected once"):
+        faults.wrong_adam("nothing")
+
+
+def test_the_gradient_of_the_rate_is_that_of_torch():
+    rate = torch.tensor(0.07, dtype=torch.float64, requires_grad=True)
+    H, p = torch.tensor(valley.H), torch.tensor(valley.START)
+    for _ in range(9):
+        p = p - rate * H @ p
+    (0.5 * p @ H @ p).backward()
+    places = valley.walk(optim.sgd, optim.sgd_init, 0.07, 9)
+    np.testing.assert_allclose(valley.rate_gradient(places, 0.07), rate.grad.item(), rtol=1e-12)
+
+
+def test_growth_is_the_larger_root():
+    for beta, eta_h in [(0.0, 0.3), (0.5, 0.7), (0.9, 3.9)]:
+        expected = valley.larger_root(beta, [eta_h])[0]
+        np.testing.assert_allclose(valley.growth(beta, eta_h / 5, 5.0), expected, rtol=0.02)
+
+
+def test_the_weights_of_a_mean_add_up():
+    plain, corrected = trials.weighted(6, 0.8)
+    np.testing.assert_allclose([plain.sum(), corrected.sum()], [1 - 0.8**6, 1])
+    assert (np.diff(plain) > 0).all()
+
+
+def test_decoupled_decay_is_a_power():
+    means = trials.decayed(True, 1.0, steps=3, rate=1e-9, lam=1e8)  # steps of Adam are negligible
+    np.testing.assert_allclose(means, 0.9 ** np.arange(4), rtol=1e-6)
+
+
+def test_adam_goes_to_the_wrong_end_and_descent_to_the_right_one():
+    assert trials.circled("adam", beta_1=0.0, beta_2=0.1) == 1 and trials.circled("sgd") < -0.9
+
+
+def test_the_pairs_of_every_language_are_probabilities():
+    np.testing.assert_allclose(chains.PAIRS.sum(axis=(1, 2)), 1)
+    counted = chains.counted(np.random.default_rng(0), 40_000)
+    np.testing.assert_allclose(counted, chains.PAIRS, atol=0.01)
+
+
+def test_training_without_a_gradient_goes_nowhere():
+    assert not chains.trained("adam", 0.1, lambda Z, share: 0 * share, updates=3).any()
+
+
+@pytest.mark.parametrize("draw", [figures.integers, figures.graph])
+def test_the_graphs_of_a_step_find_room(draw):
+    assert draw().axes
+
+
+def test_the_integers_of_the_step_are_right():
+    H, p = np.array([[2, 1], [1, 1]]), np.array([1, 0])
+    g = H @ p
+    dp = H @ (p - g)
+    shown = " ".join(text.get_text() for text in figures.integers().axes[0].texts).replace("−", "-")
+    for vector in (p, g, p - g, dp, -dp, H @ -dp):
+        assert f"({vector[0]}, {vector[1]})" in shown
+
+
+def test_each_moving_picture_has_words_of_its_own():
+    assert len({pictures.rate_words(rate) for rate in (0.02, 0.16)}) == 2
+    assert len({pictures.beta_words(beta) for beta in (0.0, 0.9)}) == 2
+    assert len({pictures.eps_words(eps) for eps in pictures.EPSILONS}) == len(pictures.EPSILONS)
+
+
+# Exercise 1: Nesterov ---------------------------------------------------------------------------------------
+
+
+def test_nesterov_is_that_of_torch():
+    rng = np.random.default_rng(1)
+    p, u = rng.standard_normal((2, 3)), np.zeros((2, 3))
+    theirs = torch.tensor(p, requires_grad=True)
+    optimizer = torch.optim.SGD([theirs], lr=0.2, momentum=0.6, nesterov=True)
+    for _ in range(7):
+        g = rng.standard_normal((2, 3))
+        theirs.grad = torch.tensor(g)
+        optimizer.step()
+        p, u = exercises.nesterov_step(p, u, g, 0.2, 0.6)
+        np.testing.assert_allclose(p, theirs.detach().numpy(), rtol=1e-12)
+
+
+def test_nesterov_however_written():
+    def by_loops(p, u, g, eta, beta):
+        new, kept = np.empty_like(p), np.empty_like(u)
+        for i in np.ndindex(p.shape):
+            kept[i] = beta * u[i] + g[i]
+            new[i] = p[i] - eta * (g[i] + beta * kept[i])
+        return new, kept
+
+    def multiplied_out(p, u, g, eta, beta):
+        return p - eta * ((1 + beta) * g + beta**2 * u), g + beta * u
+
+    check_answers("nesterov_step", [by_loops, multiplied_out])
+
+
+NESTEROV = {
+    "plain momentum": lambda p, u, g, eta, beta: (p - eta * (beta * u + g), beta * u + g),
+    "what is kept|only looked at": lambda p, u, g, eta, beta: (
+        p - eta * (beta * (beta * u + g) + g),
+        beta * (beta * u + g) + g,
+    ),
+    "gradient is missing": lambda p, u, g, eta, beta: (p - eta * beta * (beta * u + g), beta * u + g),
+    "Both updates make a step": lambda p, u, g, eta, beta: (
+        p - eta * (beta * u + g) - eta * (beta * (beta * u + g) + g),
+        beta * u + g,
+    ),
+    "u ← β u − η g": lambda p, u, g, eta, beta: (
+        p + beta * (beta * u - eta * g) - eta * g,
+        beta * u - eta * g,
+    ),
+    "wrong order": lambda p, u, g, eta, beta: (beta * u + g, p - eta * (beta * (beta * u + g) + g)),
+}
+
+
+@pytest.mark.parametrize("words", NESTEROV)
+def test_nesterov_wrongly(words):
+    check_answers("nesterov_step", [NESTEROV[words]], wrong=(words, ""))
+
+
+# Exercise 2: the sum of a schedule --------------------------------------------------------------------------
+
+HALF = Rational(1, 2)
+
+
+def test_the_sum_is_that_of_the_rates():
+    for w, s, d in [(2, 1, 3), (5, 7, 4), (1, 1, 1)]:
+        rates = [Rational(4 * k, w) for k in range(1, w + 1)] + s * [4]
+        rates += [4 - Rational(3 * k, d) for k in range(1, d + 1)]
+        assert float(sum(rates)) == exercises.wsd_sum(4, 1, w, s, d)
+
+
+def test_the_sum_however_written():
+    def collected(peak, floor, w, s, d):
+        return peak * (s + (w + d) * HALF) + floor * (d + 1) * HALF
+
+    def summed(peak, floor, w, s, d):
+        k = symbols("k")
+        rise = Sum(peak * k / w, (k, 1, w)).doit()
+        return rise + s * peak + Sum(peak - (peak - floor) * k / d, (k, 1, d)).doit()
+
+    check_answers("wsd_sum", [collected, summed])
+
+
+WSD = {
+    "an integral": lambda P, f, w, s, d: P * w / 2 + P * s + d * (P + f) / 2,
+    "rise is taken as an area": lambda P, f, w, s, d: P * w / 2 + P * s + d * P - (P - f) * (d + 1) / 2,
+    "fall is taken as an area": lambda P, f, w, s, d: P * (w + 1) / 2 + P * s + d * (P + f) / 2,
+    "at the floor, not at 0": lambda P, f, w, s, d: P * (s + (w + d) * HALF),
+    "mean of the rates": lambda P, f, w, s, d: (P * (s + (w + d) * HALF) + f * (d + 1) / 2) / (w + s + d),
+    "steady phase is missing": lambda P, f, w, s, d: P * (w + d) / 2 + f * (d + 1) / 2,
+    "one floor too small": lambda P, f, w, s, d: P * (w + 1) / 2 + P * s + (d - 1) * (P + f) / 2,
+}
+
+
+@pytest.mark.parametrize("words", WSD)
+def test_the_sum_wrongly(words):
+    check_answers("wsd_sum", [WSD[words]], wrong=(words, ""))
+
+
+# Exercise 3: RMSProp ----------------------------------------------------------------------------------------
+
+
+def test_rmsprop_is_that_of_torch():
+    p = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.RMSprop([p], lr=0.5, alpha=0.8, eps=1e-300)
+    for t in range(1, 9):
+        before = p.item()
+        p.grad = torch.tensor([-7.0], dtype=torch.float64)
+        optimizer.step()
+        np.testing.assert_allclose(p.item() - before, float(exercises.rmsprop_length(0.5, 5, t)))
+
+
+def test_rmsprop_however_written():
+    def by_a_power(eta, n, t):
+        return eta * (1 - ((n - 1) / n) ** t) ** (-HALF)
+
+    def summed(eta, n, t):
+        k = symbols("k", integer=True)
+        return eta / sqrt(simplify(1 - (1 - 1 / n) ** t + 0 * k))
+
+    check_answers("rmsprop_length", [by_a_power, summed])
+
+
+RMS = {
+    "with a bias correction": lambda eta, n, t: eta,
+    "root is missing": lambda eta, n, t: eta / (1 - (1 - 1 / n) ** t),
+    "first step, for every t": lambda eta, n, t: eta * sqrt(n),
+    "too few": lambda eta, n, t: eta / sqrt(1 - (1 - 1 / n) ** (t - 1)),
+    "upside down": lambda eta, n, t: eta * sqrt(1 - (1 - 1 / n) ** t),
+    "has been forgotten": lambda eta, n, t: eta / sqrt(n * (1 - (1 - 1 / n) ** t)),
+    "approximation": lambda eta, n, t: eta / sqrt(1 - exp(-t / n)),
+}
+
+
+@pytest.mark.parametrize("words", RMS)
+def test_rmsprop_wrongly(words):
+    check_answers("rmsprop_length", [RMS[words]], wrong=(words, ""))
+
+
+# Exercise 4: a penalty under momentum -----------------------------------------------------------------------
+
+
+def test_the_penalty_is_that_of_torch():
+    p = torch.tensor([2.0], dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.SGD([p], lr=0.3, momentum=0.6, weight_decay=0.5)
+    for _ in range(2):
+        p.grad = torch.zeros(1, dtype=torch.float64)
+        optimizer.step()
+    np.testing.assert_allclose(p.item(), exercises.l2_momentum(2.0, 0.3, 0.6, 0.5))
+
+
+def test_the_penalty_however_written():
+    def as_a_factor(p, eta, beta, lam):
+        return ((1 - eta * lam) ** 2 - eta * lam * beta) * p
+
+    def as_a_recurrence(p, eta, beta, lam):
+        return (1 + beta - eta * lam) * (1 - eta * lam) * p - beta * p
+
+    check_answers("l2_momentum", [as_a_factor, as_a_recurrence])
+
+
+PENALTY = {
+    "decoupled decay": lambda p, e, b, lam: (1 - e * lam) ** 2 * p,
+    "This is one step": lambda p, e, b, lam: (1 - e * lam) * p,
+    "at the first place": lambda p, e, b, lam: p - e * lam * p - e * (b * lam * p + lam * p),
+    "p itself is missing": lambda p, e, b, lam: (1 - e * lam) ** 2 - e * lam * b,
+    "taken at p_1": lambda p, e, b, lam: (1 - e * lam) * (1 - e * lam * (1 + b)) * p,
+    "factor 1 \\+ β": lambda p, e, b, lam: (1 - e * lam * (1 + b)) ** 2 * p,
+    "without a 2": lambda p, e, b, lam: ((1 - 2 * e * lam) ** 2 - 2 * e * lam * b) * p,
+}
+
+
+@pytest.mark.parametrize("words", PENALTY)
+def test_the_penalty_wrongly(words):
+    check_answers("l2_momentum", [PENALTY[words]], wrong=(words, ""))
+
+
+# Exercise 5: backward through a step ------------------------------------------------------------------------
+
+
+def by_torch(dp_new, du_new, u, g, eta, beta):
+    arrays = [torch.tensor(x, requires_grad=True) for x in (0 * u, u, g, np.float64(eta), np.float64(beta))]
+    p, old, gradient, rate, keep = arrays
+    new = keep * old + gradient
+    loss = (torch.tensor(dp_new) * (p - rate * new)).sum() + (torch.tensor(du_new) * new).sum()
+    return tuple(d.numpy() for d in torch.autograd.grad(loss, arrays))
+
+
+def test_the_backward_is_that_of_autograd_and_however_written():
+    def with_einsum(dp_new, du_new, u, g, eta, beta):
+        dg = du_new - eta * dp_new
+        deta = -np.einsum("ij,ij->", dp_new, beta * u + g)
+        return dp_new.copy(), beta * dg, dg, deta, np.vdot(dg, u)
+
+    check_answers("momentum_backward", [by_torch, with_einsum])
+
+
+def changed(**parts):
+    def answer(dp_new, du_new, u, g, eta, beta):
+        new, dg = beta * u + g, du_new - eta * dp_new
+        right = dict(dp=dp_new, du=beta * dg, dg=dg, deta=-(dp_new * new).sum(), dbeta=(dg * u).sum())
+        known = dict(dp_new=dp_new, du_new=du_new, u=u, g=g, eta=eta, beta=beta, new=new, arrived=dg)
+        right |= {name: part(**known) for name, part in parts.items()}
+        return tuple(right.values())
+
+    return answer
+
+
+BACKWARD = {
+    "factor β is missing from du": changed(du=lambda arrived, **_: arrived),
+    "taken with the old velocity": changed(deta=lambda dp_new, u, **_: -(dp_new * u).sum()),
+    "as in plain descent": changed(deta=lambda dp_new, g, **_: -(dp_new * g).sum()),
+    "sign of deta": changed(deta=lambda dp_new, new, **_: (dp_new * new).sum()),
+    "only what came through p_new": changed(dbeta=lambda dp_new, u, eta, **_: -eta * (dp_new * u).sum()),
+    "one number for each parameter": changed(
+        deta=lambda dp_new, new, **_: -dp_new * new, dbeta=lambda arrived, u, **_: arrived * u
+    ),
+    "are means": changed(
+        deta=lambda dp_new, new, **_: -(dp_new * new).mean(),
+        dbeta=lambda arrived, u, **_: (arrived * u).mean(),
+    ),
+    "product of matrices": changed(deta=lambda dp_new, new, **_: -(dp_new @ new.T).sum()),
+}
+
+
+@pytest.mark.parametrize("words", BACKWARD)
+def test_the_backward_wrongly(words):
+    check_answers("momentum_backward", [BACKWARD[words]], wrong=(words, ""))
