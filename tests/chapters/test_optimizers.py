@@ -12,7 +12,6 @@ from handgrad.chapters.optimizers import (
     exercises,
     faults,
     figures,
-    pictures,
     torch_layer,
     trials,
     valley,
@@ -93,9 +92,9 @@ def test_the_integers_of_the_step_are_right():
 
 
 def test_each_moving_picture_has_words_of_its_own():
-    assert len({pictures.rate_words(rate) for rate in (0.02, 0.16)}) == 2
-    assert len({pictures.beta_words(beta) for beta in (0.0, 0.9)}) == 2
-    assert len({pictures.eps_words(eps) for eps in pictures.EPSILONS}) == len(pictures.EPSILONS)
+    assert len({figures.rate_words(rate) for rate in (0.02, 0.16)}) == 2
+    assert len({figures.beta_words(beta) for beta in (0.0, 0.9)}) == 2
+    assert len({figures.eps_words(eps) for eps in figures.EPSILONS}) == len(figures.EPSILONS)
 
 
 # Exercise 1: Nesterov ---------------------------------------------------------------------------------------

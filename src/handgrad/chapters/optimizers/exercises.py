@@ -21,7 +21,7 @@ TABLES = {name: normal("D F") for name in ("p", "u", "g")}
 NESTEROV_STEP = Exercise(
     nesterov_step,
     outputs="p_new u_new",
-    inputs=TABLES | {"eta": number(0.3), "beta": number(0.7)},
+    inputs=TABLES | {"eta": number(0.3), "beta": number(0.6)},
     stories="""
     - This is plain momentum. The step looks one update ahead: it uses β u_new + g, not u_new.
           eta * ahead → eta * u_new
@@ -63,9 +63,6 @@ NESTEROV_STEP = Exercise(
           return p_new, u_new → return p_new, u
     - This is plain gradient descent: the velocity is not used in the step.
           eta * ahead → eta * g
-    - The step looks ahead from the old velocity, and so is that of plain momentum: β u + g is u_new. The
-      look ahead begins at u_new.
-          beta * u_new + g → beta * u + g
     """,
     hints="""
     - First the velocity as always. It is what is returned.
@@ -135,8 +132,6 @@ WSD_SUM = Derivation(
     - The peak counts once too often: the last update of the rise has it, the steady phase has s more, and
       the first update of the fall is below it.
           s * peak → (s + 1) * peak
-    - The peak counts once too seldom: the steady phase has s updates besides the last one of the rise.
-          s * peak → (s - 1) * peak
     - The floor is added to every update. Only the fall knows it.
           + falling → + falling + (w + s) * floor
     """,
@@ -180,12 +175,8 @@ RMSPROP_LENGTH = Derivation(
           1 - alpha**t → (1 - alpha**t) / (1 - alpha)
     - α is taken as 1/n. It is 1 − 1/n.
           1 - 1 / n → 1 / n
-    - Only the newest gradient is in this v, with the weight 1 − α. Those before it count as well.
-          1 - alpha**t → 1 - alpha
     - The newest gradient and the factor of the past were mixed: α multiplies what is old.
           1 - alpha**t → alpha * (1 - alpha**t)
-    - The root is taken of the weights of a sum without the factor 1 − α, and v is upside down.
-          eta / sqrt(weights) → eta * sqrt((1 - alpha) / weights)
     - This is the sum of the weights, which is v/g². The length of the step is asked for.
           eta / sqrt(weights) → weights
     - This is an approximation for large n: (1 − 1/n)ᵗ is only near e^(−t/n).
@@ -287,7 +278,7 @@ MOMENTUM_BACKWARD = Exercise(
     momentum_backward,
     outputs="dp du dg deta dbeta",
     inputs={name: normal("D F") for name in ("dp_new", "du_new", "u", "g")}
-    | {"eta": number(0.3), "beta": number(0.7)},
+    | {"eta": number(0.3), "beta": number(0.6)},
     stories="""
     - du_new is not used: the new velocity is handed on to the next step, and what comes back from there is
       added to what comes back from p_new.

@@ -2,6 +2,7 @@
 
 import numpy as np
 import optree
+import torch
 
 from ... import optim
 from ...algebra import is_shape
@@ -18,8 +19,6 @@ def drawn(rng):
 
 def pairs(rng):
     """{name: (our step, our first state, a function that makes PyTorch's optimizer)}, numbers at random."""
-    import torch
-
     beta, beta_1, beta_2 = rng.uniform(0.5, 0.95), rng.uniform(0.5, 0.95), rng.uniform(0.9, 0.999)
     eps, decay = 10 ** rng.uniform(-8, -1), 10 ** rng.uniform(-2, 0)
     ours = dict(beta_1=beta_1, beta_2=beta_2, eps=eps)
@@ -56,8 +55,6 @@ def pairs(rng):
 
 def race(seed, steps=60):
     """{name: the largest difference of any parameter after any step, relative to its array's largest}."""
-    import torch
-
     errors = {}
     for name, (step, init, make) in pairs(np.random.default_rng(seed)).items():
         rng = np.random.default_rng([seed, 1])
