@@ -18,7 +18,9 @@ PAIRS = np.array([chain(seed) for seed in range(SEEDS)])  # (R, V, V)
 
 
 def counted(rng, batch):
-    """Shares (R, V, V) of each pair among `batch` drawn ones."""
+    """Shares (R, V, V) of each pair among `batch` drawn ones; its probabilities if batch is None."""
+    if batch is None:
+        return PAIRS
     return np.array([rng.multinomial(batch, p.ravel()).reshape(V, V) / batch for p in PAIRS])
 
 
