@@ -64,12 +64,12 @@ def graph():
 
 
 def edges(curves, rates, limits):
-    """Factor per step against rate times curvature: {β: (law, measured)} over rates; the edge of each β."""
+    """Factor per step over rate times curvature, {β: (law, measured at every third)}, and each edge."""
     fig, ax = subplots(size=(WIDTH, 3.2))
     for n, (beta, (law, measured)) in enumerate(curves.items()):
         colour = COLOUR[LINES[n]]
         ax.plot(rates, law, color=colour, ls=DASHES[n], label=f"β = {beta:g}")
-        ax.plot(rates[::3], measured[::3], "o", ms=4, mfc="none", color=colour)
+        ax.plot(rates[::3], measured, "o", ms=4, mfc="none", color=colour)
         ax.plot(limits[beta], 1, "|", ms=18, mew=2, color=colour)
     ax.axhline(1, color=COLOUR["grey"], lw=0.8, ls="-")
     ax.set(xlabel=r"rate × curvature, $\eta h$", ylabel="factor per step", ylim=(0, 1.6))
