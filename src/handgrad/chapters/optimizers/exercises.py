@@ -41,6 +41,8 @@ NESTEROV_STEP = Exercise(
           ahead = beta * u_new + g → ahead = beta * u_new + (1 - beta) * g
     - The gradient has the factor 1 − β in the velocity. In this book's form it has the factor 1.
           u_new = beta * u + g → u_new = beta * u + (1 - beta) * g
+    - The step takes the mean of both velocities. It takes the second.
+          eta * ahead → eta * (u_new + ahead) / 2
     - Both updates make a step. The first only makes the velocity; one step is made, with the one ahead.
           p - eta * ahead → p - eta * u_new - eta * ahead
     - The sign is wrong: the step goes against the velocity.
@@ -132,6 +134,8 @@ WSD_SUM = Derivation(
     - The peak counts once too often: the last update of the rise has it, the steady phase has s more, and
       the first update of the fall is below it.
           s * peak → (s + 1) * peak
+    - It is one floor too large: the last update of the fall has the floor, and none comes after it.
+          + falling → + falling + floor
     - The floor is added to every update. Only the fall knows it.
           + falling → + falling + (w + s) * floor
     """,
@@ -223,6 +227,8 @@ L2_MOMENTUM = Derivation(
           beta * u_1 + lam * p_1 → (1 + beta) * lam * p_1
     - This is one step. Two are asked for.
           return p_1 - eta * u_2 → return p_1
+    - These are three updates. Two are asked for.
+          return p_1 - eta * u_2 → return p_1 - eta * u_2 - eta * (beta * u_2 + lam * (p_1 - eta * u_2))
     - This is the velocity after two steps. The parameter is asked for.
           return p_1 - eta * u_2 → return u_2
     - The second pull is missing: a penalty pulls at every place, also at p_1.
