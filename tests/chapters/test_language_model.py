@@ -109,7 +109,7 @@ def test_writing_is_the_same_in_both_ways(rng):
 
 def test_the_figures_draw_what_they_are_given():
     texts = {text.get_text() for text in figures.averages([3, 1, 2], [2, -6, 6]).axes[0].texts}
-    assert {"dv = 1", "dv = −1", "dv = 2", "⅓", "−3", "y = 2"} <= texts
+    assert {"dx = 1", "dx = −1", "dx = 2", "⅓", "−3", "h = 2", "x = 3"} <= texts
     norms = {1: np.array([1.0, 2, 0])}
     words = figures.push_in_words(1, "abcd", norms, bits=[3.0, 2.0, 1.0])
     assert "exactly 0" in words and "c, which costs 2.0 bits" in words
