@@ -1,5 +1,8 @@
 """Chapter 17: what belongs to it and to nobody else."""
 
+from pathlib import Path
+
+import nbformat
 import numpy as np
 import optree
 import pytest
@@ -9,6 +12,8 @@ from scipy.special import log_softmax, softmax
 from handgrad import manual, model
 from handgrad.chapters.language_model import figures, ngrams, trials
 from handgrad.config import init
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "17_language_model.ipynb"
 
 
 @pytest.fixture
@@ -72,6 +77,48 @@ def test_pushes_add_up_to_the_gradient(rng):
     by_token = np.zeros((12, 16))
     np.add.at(by_token, tokens[:9], sent.mean(axis=0))
     np.testing.assert_allclose(by_token, grads["embedding"]["E"], atol=1e-13)
+
+
+def exchanged_rows(sent, window):
+    """Two places that read the same character, if there are such, get each other's gradient."""
+    same = [(r, s) for s in range(24) for r in range(s) if window[r] == window[s]]
+    r, s = same[0] if same else (3, 7)
+    sent[s:, [r, s]] = sent[s:, [s, r]]
+
+
+def exchanged_costs(sent, window):
+    """Two costs, one after the other, change places in all rows that both have seen."""
+    sent[[5, 6], :6] = sent[[6, 5], :6]
+
+
+@pytest.mark.parametrize("fault", [None, exchanged_rows, exchanged_costs])
+def test_the_chapter_refuses_pushes_at_the_wrong_place(fault, monkeypatch):
+    """Faults that no sum by character sees, in the chapter's own check of the equation."""
+    right, by_character = trials.pushes, []
+
+    def pushes(params, config, window, places):
+        sent = right(params, config, window, places)
+        was = sent.copy()
+        if fault is not None:
+            fault(sent, window)
+            assert not np.array_equal(sent, was)
+        by_character.append([window, was.sum(axis=0), sent.sum(axis=0)])
+        return sent
+
+    monkeypatch.setattr(trials, "pushes", pushes)
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    cells = {cell.id: cell.source for cell in notebook.cells}
+    names = {}
+    for name in ("in-the-head", "config", "source", "pushes", "pushes-separate"):
+        exec(cells[name], names)
+    for window, was, now in by_character[1:]:  # that with repeats
+        for c in set(window[:24]):
+            np.testing.assert_allclose(now[window[:24] == c].sum(axis=0), was[window[:24] == c].sum(axis=0))
+    if fault is None:
+        exec(cells["pushes-check"], names)
+    else:
+        with pytest.raises(AssertionError, match="Not equal to tolerance"):
+            exec(cells["pushes-check"], names)
 
 
 def test_the_slope_by_temperature_is_a_derivative(rng):
