@@ -248,8 +248,8 @@ def work(config, length):
     The head is asked at the last place only. Only products of matrices are counted.
     """
     D, F, N, V = config.D, config.F, config.N, config.V
-    t = np.arange(1, length + 1)
-    token, pair = N * (4 * D * D + 2 * D * F), 2 * N * D
+    t, D_kv = np.arange(1, length + 1), (config.H_kv or config.H) * config.K
+    token, pair = N * (2 * D * D + 2 * D * D_kv + 2 * D * F), 2 * N * D
     again = (t * token + t * t * pair).sum() + length * V * D
     kept = (token + t * pair).sum() + length * V * D
     return int(again), int(kept)
