@@ -1,5 +1,6 @@
 """Chapter 17: what belongs to it and to nobody else."""
 
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -273,20 +274,54 @@ def test_min_p_dz(rng):
         check_answers("min_p_dz", [unguarded], wrong=("Wrong only in .*no place counts", ""))
 
 
-def test_mixture_dtheta(rng):
-    theta, f = rng.normal(size=3), rng.uniform(0.1, 1, (3, 5))
+def test_fading_memory_gradient(rng):
+    E, w, y = rng.normal(size=(5, 3)), np.array([[0, 2, 2, 4], [1, 1, 0, 1]]), rng.integers(0, 5, (2, 4))
 
-    def by_place(theta, f):
-        lam, found = softmax(theta), np.zeros_like(theta)
-        for column in f.T:
-            jacobian = np.diag(lam) - np.outer(lam, lam)
-            found -= jacobian @ column / (lam @ column) / f.shape[1]
-        return found
+    def loss(E):
+        cost = 0
+        for b in range(2):
+            h = np.zeros(3)
+            for t in range(4):
+                h = 0.7 * h + E[w[b, t]]
+                cost -= log_softmax(E @ h)[y[b, t]]
+        return cost / w.size
 
-    np.testing.assert_allclose(
-        by_place(theta, f), slopes(lambda x: -np.log(softmax(x) @ f).mean(), theta), atol=1e-8
-    )
-    check_answers("mixture_dtheta", [by_place])
+    def answer(E, w, y, alpha, later=True, add=True, both=True, backward=True):
+        """Place by place, forward and back; the options are what is forgotten."""
+        (B, T), dE = w.shape, np.zeros_like(E)
+        for b in range(B):
+            h, dh = [np.zeros(E.shape[1])], np.zeros((T, E.shape[1]))
+            for t in range(T):
+                h.append(alpha * h[t] + E[w[b, t]])
+                dz = (softmax(E @ h[-1]) - np.eye(len(E))[y[b, t]]) / w.size
+                dh[t] = E.T @ dz
+                dE += both * np.outer(dz, h[-1])
+            carried, read = np.zeros(E.shape[1]), np.zeros_like(E)
+            for t in reversed(range(T)) if backward else range(T):
+                carried = dh[t] + later * alpha * carried
+                read[w[b, t]] = carried + (read[w[b, t]] if add else 0)
+            dE += read
+        return dE
+
+    def by_torch(E, w, y, alpha):
+        import torch
+
+        table, h, costs = torch.tensor(E, requires_grad=True), 0, []
+        for t in range(w.shape[1]):
+            h = alpha * h + table[w[:, t]]
+            costs.append(torch.nn.functional.cross_entropy(h @ table.T, torch.tensor(y[:, t])))
+        torch.stack(costs).mean().backward()
+        return table.grad.numpy()
+
+    np.testing.assert_allclose(answer(E, w, y, 0.7), slopes(loss, E), atol=1e-8)
+    check_answers("fading_memory_gradient", [answer, by_torch])
+    for options, words in {
+        "later": "its own place only",
+        "both": "The head's part is missing",
+        "backward": "hears from earlier places",
+    }.items():
+        wrong = partial(answer, **{options: False})
+        check_answers("fading_memory_gradient", [wrong], wrong=(words, ""))
 
 
 def test_ring_step(rng):
