@@ -29,14 +29,15 @@ def last_step(beta_1, beta_2, gradients):
     return float(places[-2, 0] - places[-1, 0])
 
 
-def left_over(name, degrees, rates):
+def left_over(name, degrees, rates, along=(-1.0, -0.01)):
     """The share of the loss that is left after 300 steps at the best rate, in a valley turned so far.
 
     The curvatures are 1 and 10⁴, as if one of two features were a hundred times larger than the other.
+    along: the start, in the directions of the two curvatures.
     """
     angle, found = np.deg2rad(degrees), []
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    H, start = turn @ np.diag([1.0, 1e4]) @ turn.T, turn @ [-1.0, -0.01]
+    H, start = turn @ np.diag([1.0, 1e4]) @ turn.T, turn @ along
     with np.errstate(all="ignore"):  # large rates diverge
         for rate in rates:
             p = walk(getattr(optim, name), getattr(optim, f"{name}_init"), rate, 300, start, H)[-1]
