@@ -178,7 +178,8 @@ def beta_answer(axes, beta, places, starts, gradients, velocities):
     left.legend(loc="lower right", fontsize=8)
     right.semilogy(np.maximum(valley.loss(places), 1e-12), color=COLOUR["blue"])
     right.yaxis.set_minor_locator(NullLocator())
-    right.set(xlabel="step", ylabel="loss", ylim=(1e-6, 30), title=f"β = {beta:g}")
+    right.set(xlabel="step", ylabel="loss", ylim=(5e-9, 30))
+    right.set_title(f"β = {beta:g}, in the end {valley.loss(places[-1]):.1e}")
 
 
 def eps_answer(ax, eps, g, steps):
