@@ -92,7 +92,7 @@ def wsd_by_floor(peak, floor, w, s, d):
 WSD_SUM = Derivation(
     wsd_sum,
     ways=(wsd_by_floor,),
-    domains={"peak": "positive", "floor": "positive", "w": "count", "s": "count", "d": "count"},
+    domains={"peak": "count", "floor": "positive", "w": "count", "s": "count", "d": "count"},
     stories="""
     - These are the areas under the curve, an integral. The rates are a sum over updates: a ramp up counts
       its end and not its beginning, and so does the one down.
@@ -109,7 +109,8 @@ WSD_SUM = Derivation(
     - The fall is taken to begin at the peak. Its first update is already one step below, its last at the
       floor.
           (peak - floor) * (d + 1) / 2 → (peak - floor) * (d - 1) / 2
-    - The rise is taken to begin at 0. Its first update has peak/w, its last the peak.
+    - It is one peak too small: the rise is taken to begin at 0, or the steady phase is one update too short.
+      The first update of the rise has peak/w, its last the peak, and then s more have the peak.
           peak * (w + 1) / 2 → peak * (w - 1) / 2
     - It is one floor too small: the last update of the fall, which has the floor, is not counted, or both
       ramps are counted from where they begin. Count each phase from 1.
@@ -136,6 +137,13 @@ WSD_SUM = Derivation(
           s * peak → (s + 1) * peak
     - It is one floor too large: the last update of the fall has the floor, and none comes after it.
           + falling → + falling + floor
+    - A step of the fall is taken as peak − floor. There are d steps, so each is (peak − floor)/d.
+          (peak - floor) * (d + 1) / 2 → (peak - floor) * d * (d + 1) / 2
+    - A step of the rise is taken as the whole peak. There are w steps, so each is peak/w.
+          peak * (w + 1) / 2 → peak * w * (w + 1) / 2
+    - The fall is taken in steps of (peak − floor)/(d − 1), and ends below the floor. Its first update is
+      already one step below the peak, so there are d steps.
+          (peak - floor) * (d + 1) / 2 → (peak - floor) * d * (d + 1) / (2 * (d - 1))
     - The floor is added to every update. Only the fall knows it.
           + falling → + falling + (w + s) * floor
     """,
