@@ -250,6 +250,15 @@ L2_MOMENTUM = Derivation(
     - Both gradients have the factor 1 − β. In this book's form, and in PyTorch's, they have the factor 1.
           u_1 = lam * p → u_1 = (1 - beta) * lam * p
           beta * u_1 + lam * p_1 → beta * u_1 + (1 - beta) * lam * p_1
+    - The gradient of ½ λ p² is λ p: the half goes against the 2 of the power.
+          u_1 = lam * p → u_1 = lam * p / 2
+          beta * u_1 + lam * p_1 → beta * u_1 + lam * p_1 / 2
+    - The gradient of ½ λ p² is λ p. This is λ p², which still has its power.
+          u_1 = lam * p → u_1 = lam * p**2
+          beta * u_1 + lam * p_1 → beta * u_1 + lam * p_1**2
+    - The penalty ½ λ p² itself stands where its gradient, λ p, belongs.
+          u_1 = lam * p → u_1 = lam * p**2 / 2
+          beta * u_1 + lam * p_1 → beta * u_1 + lam * p_1**2 / 2
     - The gradient of ½ λ p² is λ p, without a 2.
           u_1 = lam * p → u_1 = 2 * lam * p
           beta * u_1 + lam * p_1 → beta * u_1 + 2 * lam * p_1
