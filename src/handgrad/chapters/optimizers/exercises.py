@@ -367,6 +367,8 @@ MOMENTUM_BACKWARD = Exercise(
           * u).sum() → * u)
     - dp counts what went through the velocity. In this step the gradient is given, so p stands in p_new only.
           return dp_new, → return dp_new + arrived,
+    - du_new is added to dp. It arrives at u_new, and with a given gradient no way leads from p to u_new.
+          return dp_new, → return dp_new + du_new,
     - dp has the factor −η. p stands in p_new with the factor 1.
           return dp_new, → return -eta * dp_new,
     - These are the sums over one axis. There is one rate and one β for the whole table.
