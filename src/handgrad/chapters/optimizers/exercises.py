@@ -29,6 +29,8 @@ NESTEROV_STEP = Exercise(
           beta * u_new + g → beta * u_new
     - The gradient counts twice in the velocity that is looked at: one more update multiplies u_new by β.
           beta * u_new + g → u_new + g
+    - The velocity is looked at as 2 β u + g. The update is made once more on the new velocity, β u_new + g.
+          ahead = beta * u_new + g → ahead = 2 * beta * u + g
     - The update is made twice more. One is looked ahead, from the velocity that is kept.
           beta * u_new + g → beta * (beta * u_new + g) + g
     - The velocity that was only looked at has been kept. What is kept is the ordinary one, β u + g.
