@@ -142,6 +142,7 @@ NESTEROV = {
         p + beta * (beta * u - eta * g) - eta * g,
         beta * u - eta * g,
     ),
+    "looked at as 2 β u": lambda p, u, g, eta, beta: (p - eta * (2 * beta * u + g), beta * u + g),
     "wrong order": lambda p, u, g, eta, beta: (beta * u + g, p - eta * (beta * (beta * u + g) + g)),
 }
 
@@ -163,6 +164,11 @@ def test_the_sum_is_that_of_the_rates():
         assert float(sum(rates)) == exercises.wsd_sum(4, 1, w, s, d)
 
 
+def test_at_every_point_the_floor_is_below_the_peak():
+    of_name = [{s.name: x for s, x in p.items()} for p in exercises.WSD_SUM.points]
+    assert all(p["floor"] < p["peak"] for p in of_name)
+
+
 def test_the_sum_however_written():
     def collected(peak, floor, w, s, d):
         return peak * (s + (w + d) * HALF) + floor * (d + 1) * HALF
@@ -182,6 +188,18 @@ WSD = {
     "at the floor, not at 0": lambda P, f, w, s, d: P * (s + (w + d) * HALF),
     "mean of the rates": lambda P, f, w, s, d: (P * (s + (w + d) * HALF) + f * (d + 1) / 2) / (w + s + d),
     "steady phase is missing": lambda P, f, w, s, d: P * (w + d) / 2 + f * (d + 1) / 2,
+    "steady phase is one update too short": lambda P, f, w, s, d: (
+        P * (w + 1) / 2 + P * (s - 1) + d * P - (P - f) * (d + 1) / 2
+    ),
+    "step of the fall is taken as": lambda P, f, w, s, d: (
+        P * (w + 1) / 2 + P * s + d * P - (P - f) * d * (d + 1) / 2
+    ),
+    "step of the rise is taken as": lambda P, f, w, s, d: (
+        P * w * (w + 1) / 2 + P * s + d * P - (P - f) * (d + 1) / 2
+    ),
+    "ends below the floor": lambda P, f, w, s, d: (
+        P * (w + 1) / 2 + P * s + d * P - (P - f) * d * (d + 1) / (2 * (d - 1))
+    ),
     "one floor too small": lambda P, f, w, s, d: P * (w + 1) / 2 + P * s + (d - 1) * (P + f) / 2,
 }
 
@@ -260,6 +278,13 @@ PENALTY = {
     "p itself is missing": lambda p, e, b, lam: (1 - e * lam) ** 2 - e * lam * b,
     "taken at p_1": lambda p, e, b, lam: (1 - e * lam) * (1 - e * lam * (1 + b)) * p,
     "factor 1 \\+ β": lambda p, e, b, lam: (1 - e * lam * (1 + b)) ** 2 * p,
+    "goes against the 2": lambda p, e, b, lam: ((1 - e * lam / 2) ** 2 - e * lam / 2 * b) * p,
+    "still has its power": lambda p, e, b, lam: (
+        p - e * lam * p**2 - e * (b * lam * p**2 + lam * (p - e * lam * p**2) ** 2)
+    ),
+    "penalty ½ λ p² itself": lambda p, e, b, lam: (
+        p - e * lam * p**2 / 2 - e * (b * lam * p**2 / 2 + lam * (p - e * lam * p**2 / 2) ** 2 / 2)
+    ),
     "without a 2": lambda p, e, b, lam: ((1 - 2 * e * lam) ** 2 - 2 * e * lam * b) * p,
 }
 
@@ -309,6 +334,7 @@ BACKWARD = {
     "one number for each parameter": changed(
         deta=lambda dp_new, new, **_: -dp_new * new, dbeta=lambda arrived, u, **_: arrived * u
     ),
+    "du_new is added to dp": changed(dp=lambda dp_new, du_new, **_: dp_new + du_new),
     "are means": changed(
         deta=lambda dp_new, new, **_: -(dp_new * new).mean(),
         dbeta=lambda arrived, u, **_: (arrived * u).mean(),
