@@ -11,7 +11,8 @@ def rounded(x, fraction=10, least=-14, most=15):
     _, e = np.frexp(x)  # 2**(e - 1) <= |x| < 2**e
     gap = np.ldexp(x.dtype.type(1), np.maximum(e - 1, least) - fraction)
     y = np.rint(x / gap) * gap  # rint takes the even one of two
-    return np.where(np.abs(y) < 2.0 ** (most + 1), y, np.copysign(np.inf, x)).astype(x.dtype)
+    largest = x.dtype.type((2 - 2.0**-fraction) * 2.0**most)
+    return np.where(np.abs(y) <= largest, y, np.copysign(x.dtype.type(np.inf), x))
 
 
 def next_scale(scale, good, finite, interval=2000):
