@@ -1,6 +1,7 @@
 """Stacks of linear layers with an activation behind each: how large numbers get, forward and backward."""
 
 import numpy as np
+from scipy.special import ndtr
 
 from handgrad.ops import ACTIVATIONS, linear, linear_backward
 
@@ -56,3 +57,17 @@ def law(sizes, c, rule="in"):
     forward = np.cumprod([1, *(spread * sizes[:-1] / 2)])
     backward = np.cumprod([1, *(spread * sizes[1:] / 2)[::-1]])[::-1]
     return forward, backward
+
+
+def gelu_share(v):
+    """E[gelu(z)²] / v for a normal z of mean 0 and variance v, by Gauss and Hermite."""
+    nodes, masses = np.polynomial.hermite_e.hermegauss(100)
+    z = np.sqrt(v) * nodes
+    return masses / masses.sum() @ (z * ndtr(z)) ** 2 / v
+
+
+def gelu_layers(v, N=20):
+    """The variance of z after N layers whose weights balance the variance 1."""
+    for _ in range(N):
+        v = v * gelu_share(v) / gelu_share(1.0)
+    return v

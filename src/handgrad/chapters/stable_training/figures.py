@@ -38,10 +38,11 @@ def by_hand(x, keep, y, dx, dy):
 
 def graph():
     """One linear layer of a training in half precision, with the formats on its edges."""
-    nodes = {"W": (0, 0), "round": (1, 0), "x": (1, 1), "linear": (2.3, 0), "loss": (3.3, 0), "× s": (4.2, 0)}
+    nodes = {"W": (0, 0), "round": (1.3, 0), "x": (1, 1)}
+    nodes |= {"linear": (2.7, 0), "loss": (3.7, 0), "× s": (4.6, 0)}
     edges = [
         ("W", "round", "float32", "", "dW"),
-        ("round", "linear", "float16", "(D, F)", "s dW"),
+        ("round", "linear", "float16", "", "s dW"),
         ("x", "linear", "(B, T, D)", "", "s dx"),
         ("linear", "loss", "y", "", "s dy"),
         ("loss", "× s", "L", "", "s"),
@@ -64,31 +65,43 @@ def depth(measured, laws, names=("forward", "gradient")):
     return fig
 
 
-def histogram(ax, exponents, scale, lost, over, kinds):
-    """Shares of gradients by exponent, moved by the scale; what float16 has no number for is shaded.
+KINDS = ("logits", "parameters")
 
-    exponents: a list of arrays of log2 of sizes, one for each of the kinds.
+
+def histogram(ax, exponents, power, lost, over):
+    """Gradients by exponent, moved by a scale 2**power; what float16 has no number for is shaded.
+
+    exponents: arrays of log2 of sizes, one for each of KINDS; lost: the share of each that becomes 0; over:
+    whether a gradient overflows.
     """
-    bins = np.arange(-56, 26, 1)
-    shift = np.log2(scale)
-    for k, (name, values) in enumerate(zip(kinds, exponents, strict=True)):
-        heights, _ = np.histogram(np.clip(values + shift, -55.5, 24.5), bins)
-        ax.step(
-            bins[:-1],
-            heights / len(values),
-            where="post",
-            color=COLOUR[("blue", "vermilion")[k]],
-            ls=("-", "--")[k],
-            label=f"{name}: {lost[k]:.2%} become 0",
-        )
+    bins = np.arange(-56, 26)
+    for k, (name, values) in enumerate(zip(KINDS, exponents, strict=True)):
+        heights, _ = np.histogram(np.clip(values + power, -55.5, 24.5), bins)
+        look = dict(color=COLOUR[("blue", "vermilion")[k]], ls=("-", "--")[k], where="post")
+        ax.step(bins[:-1], heights / len(values), label=f"{name}: {lost[k]:.2%} become 0", **look)
     ax.axvspan(-56, -25, color=COLOUR["grey"], alpha=0.25, lw=0)
     ax.axvspan(16, 25, color=COLOUR["orange"], alpha=0.3, lw=0)
-    ax.text(-40, 0.172, "become 0", ha="center")
-    ax.text(20.5, 0.172, "∞", ha="center")
+    ax.text(-54, 0.08, "become 0")
+    ax.text(20.5, 0.08, "∞", ha="center")
     ax.set(xlim=(-56, 25), ylim=(0, 0.19), xlabel="exponent of s · gradient, base 2", ylabel="share")
-    step = "the step is left out" if over else "the step is taken"
-    ax.set_title(f"s = 2^{shift:.0f}: {step}", fontsize=10)
-    ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.9), fontsize=8)
+    step = "is left out" if over else "is taken"
+    ax.set_title(f"s = 2^{power}: the step {step}", fontsize=10)
+    ax.legend(loc="upper left", fontsize=9)
+
+
+def histogram_words(gradients):
+    """A function from the power of two of the scale to the words for that frame."""
+
+    def words(power):
+        lost = [
+            f"{np.mean(np.abs(g) * 2.0**power <= 2.0**-25):.1%} of the {name}"
+            for g, name in zip(gradients, KINDS, strict=True)
+        ]
+        over = any((np.abs(g) * 2.0**power >= 65520).any() for g in gradients)
+        end = "some overflow" if over else "none overflows"
+        return f"Scale 2 to the power {power}: {lost[0]} and {lost[1]} become 0, {end}."
+
+    return words
 
 
 def window(powers, gaps, rare, floats, dull):

@@ -31,3 +31,22 @@ def lost(grads, scale):
     """The share of the gradients, 0 left aside, that float16 rounds to 0 if they come `scale` times larger."""
     g = grads[grads != 0]
     return float(np.mean(np.abs(g) * scale <= 2.0**-25))
+
+
+def edges(numbers):
+    """The numbers of a format, every middle between neighbours, and what lies directly beside each middle."""
+    numbers = np.unique(numbers[np.isfinite(numbers)])
+    half = numbers.dtype.type(0.5)
+    middles = half * numbers[1:] + half * numbers[:-1]
+    beside = [np.nextafter(middles, middles.dtype.type(end)) for end in (np.inf, -np.inf)]
+    return np.concatenate([numbers, middles, *beside])
+
+
+def all_float16():
+    """The 2¹⁶ numbers of float16 as float64; some are not finite."""
+    return np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float64)
+
+
+def stays(w, delta, format):
+    """Whether w + delta, rounded, is w."""
+    return rounded(w + delta, *FORMATS[format]) == w

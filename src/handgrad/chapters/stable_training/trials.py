@@ -97,3 +97,18 @@ def train(params, share, q, steps, rate=0.01, half=as_is, scale=1.0, dynamic=Fal
         if dynamic:
             scale, good = next_scale(scale, good, finite, interval)
     return np.array(curve), losses, scales
+
+
+def ends(share, q, steps=200, seeds=range(3), **how):
+    """Nats above the floor after a training (seeds, 2): of all contexts, and the mean of the rare ones."""
+    floors, rare, found = entropies(q), (share > 0) & (share < 1e-4), []
+    for seed in seeds:
+        curve, last, _ = train(initial(seed), share, q, steps, **how)
+        found.append((curve[-1] - share @ floors, (last - floors)[rare].mean()))
+    return np.array(found)
+
+
+def deep_curves(share, q, c, rate, N=24, F=64, steps=100, seeds=range(3)):
+    """The losses (seeds, steps) of a deep stack with weights of variance c / D_in."""
+    starts = (initial(seed, N=N, F=F, c=c) for seed in seeds)
+    return np.array([train(params, share, q, steps, rate=rate)[0] for params in starts])
