@@ -1,59 +1,420 @@
-"""Exercises of chapter 14: ✎ a linear layer. Each is its right answer, and what to say about it."""
+"""Exercises of chapter 14. Each is its right answer, and what to say about it."""
+
+import numpy as np
 
 from ...course.judge.derivation import Derivation
-from ...course.judge.draws import normal
+from ...course.judge.draws import Draw, normal, number
 from ...course.judge.function import Exercise
 
-
-def stable_training_slope(x_0, x_1, w_0, w_1):
-    output = w_0 * x_0 + w_1 * x_1
-    return w_0 * output
+# 1 ----------------------------------------------------------------------------------------------------------
 
 
-SLOPE = Derivation(
-    stable_training_slope,
-    domains={"x_0": "real", "x_1": "real", "w_0": "real", "w_1": "real"},
+def leaky_variance(a, D):
+    share = (1 + a**2) / 2
+    return 1 / (D * share)
+
+
+LEAKY = Derivation(
+    leaky_variance,
+    domains={"a": "positive", "D": "count"},
     stories="""
-    - ✎ The inner derivative is missing: the output changes with x_0 by w_0.
-          w_0 * output → output
-    - ✎ This is the derivative of the output. The loss is half its square.
-          w_0 * output → w_0
-    - ✎ The other input is missing: the output is a sum of both.
-          + w_1 * x_1 →
-    - ✎ This is the derivative by the other input.
-          w_0 * output → w_1 * output
-    - ✎ This is the derivative by the weight w_0.
-          w_0 * output → x_0 * output
+    - This is the number for ReLU. The negative half is kept as well, multiplied by a.
+          (1 + a**2) / 2 → 1 / 2
+    - The slopes are averaged. What is halved and added is squares: z² above 0 and a² z² below.
+          (1 + a**2) / 2 → (1 + a) / 2
+    - The square of a mean of slopes. The mean of the squares is asked for: z² above 0 and a² z² below.
+          (1 + a**2) / 2 → ((1 + a) / 2) ** 2
+    - The half is missing: z is positive only half of the time, and negative half of the time.
+          (1 + a**2) / 2 → 1 + a**2
+    - Upside down: what the activation takes away, the weights must give back.
+          1 / (D * share) → share / D
+    - This is the standard deviation. The variance is asked for.
+          1 / (D * share) → 1 / sqrt(D * share)
+    - The number of inputs is missing: a sum of D products grows with D.
+          1 / (D * share) → 1 / share
+    - A minus between the halves: squares of both halves are positive.
+          (1 + a**2) / 2 → (1 - a**2) / 2
+    - Only the negative half is there. The positive one passes unchanged.
+          (1 + a**2) / 2 → a**2 / 2
+    - This is the share that the activation keeps, without the layer before it.
+          1 / (D * share) → share
+    - This is the bound of a uniform law, √(3 σ²). The variance is asked for.
+          1 / (D * share) → sqrt(3 / (D * share))
+    - The weights before the activation alone: without it 1/D would be right.
+          1 / (D * share) → 1 / D
     """,
     hints="""
-    - ✎ First the derivative of the loss by the output, then that of the output by x_0.
-    - ✎ The first is the output itself. Multiply the two.
+    - What is f(z)² + f(-z)², for any z?
+    - The law of z is symmetric, so the mean of f(z)² is half the mean of that sum.
+    - The variance times D times this share is 1.
     """,
 )
 
 
-def stable_training_dx(dy, W):
-    return dy @ W.T
+# 2 ----------------------------------------------------------------------------------------------------------
 
 
-DX = Exercise(
-    stable_training_dx,
-    outputs="dx",
-    inputs={"dy": normal("B T F"), "W": normal("D F")},
+def unscaled_and_clipped(dW, db, s, R):
+    gW = dW.mean(axis=0) / s
+    gb = db.mean(axis=0) / s
+    length = np.sqrt((gW**2).sum() + (gb**2).sum())
+    factor = np.minimum(1, R / length)
+    return factor * gW, factor * gb
+
+
+def alone(g, R):
+    """g, clipped without regard to other arrays."""
+    return np.minimum(1, R / np.sqrt((g**2).sum())) * g
+
+
+def mean_of_clipped(g, dW, db, R):
+    """The mean of g over its first axis, each part clipped by the length of its dW and db."""
+    lengths = np.sqrt((dW**2).sum(axis=(1, 2)) + (db**2).sum(axis=1))
+    return np.mean([min(1, R / length) * part for length, part in zip(lengths, g, strict=True)], axis=0)
+
+
+def times(value):
+    return lambda x: value * x
+
+
+UNSCALED = Exercise(
+    unscaled_and_clipped,
+    outputs="gW gb",
+    inputs={
+        "dW": normal("B D F").then(times(8.0)),
+        "db": normal("B F").then(times(8.0)),
+        "s": number(8.0),
+        "R": number(1.5),
+    },
+    special={
+        "a gradient that need not be clipped": {
+            "dW": normal("B D F").then(times(0.8)),
+            "db": normal("B F").then(times(0.8)),
+        },
+    },
     stories="""
-    - ✎ W is not transposed. Input i collects from the outputs j through W_ij: dx = dy Wᵀ.
-          W.T → W
-    - ✎ The sign is wrong: nothing is subtracted on the way forward.
-          dy @ → -dy @
-    - ✎ Twice too large: each weight is used once for each token.
-          dy @ → 2 * dy @
-    - ✎ Divided by the number of outputs. An input collects a sum, not a mean.
-          W.T → W.T / W.shape[1]
-    - ✎ Summed over the tokens. The weights are shared by all of them; the inputs are not.
-          dy @ → (0 * dy + dy.sum(axis=(0, 1))) @
+    - The parts of the batch are added. The gradient of the whole batch is their mean.
+          gW = dW.mean(axis=0) / s → gW = dW.sum(axis=0) / s
+          gb = db.mean(axis=0) / s → gb = db.sum(axis=0) / s
+    - Never divided by s: what was multiplied into the loss must come out of the gradient.
+          gW = dW.mean(axis=0) / s → gW = dW.mean(axis=0)
+          gb = db.mean(axis=0) / s → gb = db.mean(axis=0)
+    - Multiplied by s a second time. The gradients came s times too large.
+          gW = dW.mean(axis=0) / s → gW = dW.mean(axis=0) * s
+          gb = db.mean(axis=0) / s → gb = db.mean(axis=0) * s
+    - Clipped before dividing by s: the scaled gradient is s times too long for R.
+          R / length → R / (s * length)
+    - Each array is clipped by itself, which turns the direction: W and b share one length.
+          return factor * gW, factor * gb → return alone(gW, R), alone(gb, R)
+    - Always brought to the length R: a short gradient stays as it is.
+          np.minimum(1, R / length) → R / length
+    - The factor is the larger of the two; so long gradients stay, and short ones are made long.
+          np.minimum → np.maximum
+    - Each part of the batch is clipped, and then averaged. The mean is to be clipped: average first.
+          gW = dW.mean(axis=0) / s → gW = mean_of_clipped(dW / s, dW / s, db / s, R)
+          gb = db.mean(axis=0) / s → gb = mean_of_clipped(db / s, dW / s, db / s, R)
+          np.minimum(1, R / length) → 1
+    - Each part of the batch is clipped before the mean, and the mean once more. Average first, and clip once.
+          gW = dW.mean(axis=0) / s → gW = mean_of_clipped(dW / s, dW / s, db / s, R)
+          gb = db.mean(axis=0) / s → gb = mean_of_clipped(db / s, dW / s, db / s, R)
+    - The root is missing: a length is the root of the sum of squares.
+          np.sqrt((gW**2).sum() + (gb**2).sum()) → (gW**2).sum() + (gb**2).sum()
+    - Lengths do not add: their squares do.
+          np.sqrt((gW**2).sum() + (gb**2).sum()) → np.sqrt((gW**2).sum()) + np.sqrt((gb**2).sum())
+    - The bias is missing from the length: all parameters together make one vector.
+          (gW**2).sum() + (gb**2).sum() → (gW**2).sum()
+    - The bias is not clipped. All gradients get the same factor.
+          return factor * gW, factor * gb → return factor * gW, gb
+    - Each entry is cut by itself, which turns the direction. The vector is to be shortened.
+          return factor * gW, factor * gb → return np.clip(gW, -R, R), np.clip(gb, -R, R)
+    - Not clipped at all.
+          return factor * gW, factor * gb → return gW, gb
+    - The quotient is upside down.
+          R / length → length / R
+    - The length is a mean of squares. It has no division in it.
+          np.sqrt((gW**2).sum() + (gb**2).sum()) → np.sqrt((gW**2).mean() + (gb**2).mean())
+    - The length is that of the parts before they are averaged.
+          np.sqrt((gW**2).sum() + (gb**2).sum()) → np.sqrt((dW**2).sum() + (db**2).sum()) / s
+    - Clipped as if the gradient were still scaled, and never divided by s. First the division, then the length.
+          gW = dW.mean(axis=0) / s → gW = dW.mean(axis=0)
+          gb = db.mean(axis=0) / s → gb = db.mean(axis=0)
+          R / length → s * R / length
+    - Divided by s twice.
+          gW = dW.mean(axis=0) / s → gW = dW.mean(axis=0) / s**2
+          gb = db.mean(axis=0) / s → gb = db.mean(axis=0) / s**2
     """,
     hints="""
-    - ✎ One token first: dx_i is the sum over j of W_ij dy_j.
-    - ✎ As a product of matrices this is a row times the transpose of W.
+    - Three things are done, and clipping is the only one whose place matters: it is not linear.
+    - Mean over the parts, division by s, one length for both arrays together.
+    - Then both are multiplied by the same factor, which is never above 1.
+    """,
+)
+
+
+# 3 ----------------------------------------------------------------------------------------------------------
+
+
+def renormalised_backward(dy, a, v, keep):
+    kept = keep * a
+    r = kept.sum(axis=-1, keepdims=True)
+    w = kept / r
+    dv = w.mT @ dy
+    dw = dy @ v.mT
+    inner = (w * dw).sum(axis=-1, keepdims=True)
+    da = keep * (dw - inner) / r
+    return da, dv
+
+
+def rows_of_weights(rng, shape):
+    """Rows that are positive and add up to 1."""
+    a = np.exp(rng.normal(size=shape))
+    return a / a.sum(axis=-1, keepdims=True)
+
+
+def some_of_each_row(rng, shape):
+    """Booleans; of every row the first or the last key is kept."""
+    keep = rng.random(shape) < 0.6
+    keep[..., 0] |= ~keep[..., -1]
+    return keep
+
+
+RENORMALISED = Exercise(
+    renormalised_backward,
+    outputs="da dv",
+    inputs={
+        "dy": normal("B T E"),
+        "a": Draw("B T S", rows_of_weights),
+        "v": normal("B S E"),
+        "keep": Draw("B T S", some_of_each_row),
+    },
+    stories="""
+    - The division is treated as a constant: r is a sum of the a themselves, and has a gradient, too.
+          keep * (dw - inner) / r → keep * dw / r
+    - keep is missing from da: of a dropped weight the output knows nothing.
+          keep * (dw - inner) / r → (dw - inner) / r
+    - The division by r is missing from da.
+          keep * (dw - inner) / r → keep * (dw - inner)
+    - Multiplied by r where the forward divides.
+          keep * (dw - inner) / r → keep * (dw - inner) * r
+    - dv is taken with the weights before they are renormalised.
+          dv = w.mT @ dy → dv = kept.mT @ dy
+    - dv is taken with the weights before dropout.
+          dv = w.mT @ dy → dv = a.mT @ dy
+    - The inner product is taken with the weights before dropout and renormalisation.
+          inner = (w * dw) → inner = (a * dw)
+    - The inner product is taken with the dropped weights before they are renormalised.
+          inner = (w * dw) → inner = (kept * dw)
+    - This is the backward of softmax: there is a factor w too many. The a are inputs here, not scores.
+          keep * (dw - inner) / r → w * (dw - inner)
+    - The factor w belongs to softmax. Here the a themselves are inputs.
+          keep * (dw - inner) / r → w * (dw - inner) / r
+    - Only the renormalisation is undone, not the sum over all keys of a row: the inner product is a sum.
+          inner = (w * dw).sum(axis=-1, keepdims=True) → inner = w * dw
+    - The inner product is a sum over the keys of each row, and not a mean.
+          inner = (w * dw).sum(axis=-1, keepdims=True) → inner = (w * dw).mean(axis=-1, keepdims=True)
+    - The inner product is a sum over keys, one number for each query; yours runs over the queries.
+          inner = (w * dw).sum(axis=-1, keepdims=True) → inner = (w * dw).sum(axis=-2, keepdims=True)
+    - r is the mean of what is kept. The rows are to add up to 1, so it is the sum.
+          r = kept.sum(axis=-1, keepdims=True) → r = kept.mean(axis=-1, keepdims=True)
+    - r is the sum over the queries; each row of a query has its own.
+          r = kept.sum(axis=-1, keepdims=True) → r = kept.sum(axis=-2, keepdims=True)
+    - r is the share of keys that are kept, as in ordinary dropout. Here the kept weights are added up.
+          r = kept.sum(axis=-1, keepdims=True) → r = keep.mean(axis=-1, keepdims=True)
+    - This is ordinary dropout, divided by the share of keys kept. Here the sum of the kept weights stands below.
+          r = kept.sum(axis=-1, keepdims=True) → r = keep.mean(axis=-1, keepdims=True)
+          keep * (dw - inner) / r → keep * dw / r
+    - The sign of the second term: more of one weight makes the others smaller.
+          dw - inner → dw + inner
+    - keep is turned round: it is true where a weight stays.
+          kept = keep * a → kept = (1 - keep) * a
+          keep * (dw - inner) → (1 - keep) * (dw - inner)
+    - The square of r: the quotient rule has r² below, and r above cancels one of them.
+          keep * (dw - inner) / r → keep * (dw - inner) / r**2
+    - The quotient rule with the kept weights: its second term is divided by r once more.
+          keep * (dw - inner) / r → keep * (dw / r - inner / r**2)
+    """,
+    hints="""
+    - Name the renormalised weights w, so that y = w v. First dv and dw.
+    - One kept a stands in its own w above the fraction, and in every w of its row below it.
+    - The derivative of w_k by a kept a_j is (δ_jk - w_k)/r.
+    """,
+)
+
+
+# 4 ----------------------------------------------------------------------------------------------------------
+
+
+def expected_dw(x, w, t, p):
+    rest = x @ w - t
+    fit = x.T @ rest
+    penalty = p / (1 - p) * (x**2).sum(axis=0) * w
+    return fit + penalty
+
+
+EXPECTED = Exercise(
+    expected_dw,
+    outputs="dw",
+    inputs={
+        "x": normal("B D").then(lambda x: 0.5 + 1.5 * x),
+        "w": normal("D"),
+        "t": normal("B"),
+        "p": number(0.3),
+    },
+    stories="""
+    - This is the gradient without dropout. The output scatters, and the mean of a square feels that.
+          fit + penalty → fit
+    - This is the gradient of what dropout adds. The error of the mean output has a gradient, too.
+          fit + penalty → penalty
+    - The sign of the error: the loss is ½(y − t)², and its derivative by y is y − t.
+          rest = x @ w - t → rest = t - x @ w
+    - The added term has the factor p. The variance of a kept and divided entry is x² p/(1 − p).
+          p / (1 - p) * → p *
+    - The added term has the factor p (1 − p), the variance of the mask without the division by 1 − p.
+          p / (1 - p) * → p * (1 - p) *
+    - The added term has its factor upside down.
+          p / (1 - p) * → (1 - p) / p *
+    - The added term has 1/(1 − p): the mean of y², from which the square of the mean was not taken away.
+          p / (1 - p) * → 1 / (1 - p) *
+    - p/(1 − p)² counts the division twice: (1 − p) p of the mask, over (1 − p)².
+          p / (1 - p) * → p / (1 - p) ** 2 *
+    - The added term is twice as large: the loss has a half, and it meets this term as well.
+          p / (1 - p) * → 2 * p / (1 - p) *
+    - The added term is half as large: the derivative of w² is 2 w, and it meets the ½ of the loss.
+          p / (1 - p) * → 0.5 * p / (1 - p) *
+    - The x of the added term is not squared: a variance has the square.
+          (x**2).sum(axis=0) → x.sum(axis=0)
+    - The square of a sum in place of a sum of squares: sequences have masks of their own.
+          (x**2).sum(axis=0) → x.sum(axis=0) ** 2
+    - The x of the added term is missing: this is plain weight decay.
+          p / (1 - p) * (x**2).sum(axis=0) * w → p / (1 - p) * w
+    - The added term forgets that every example has one: this is decay times the number of examples.
+          p / (1 - p) * (x**2).sum(axis=0) * w → p / (1 - p) * len(x) * w
+    - Features are dropped one by one, not a whole token at once: mixed products have no covariance.
+          p / (1 - p) * (x**2).sum(axis=0) * w → p / (1 - p) * x.T @ (x @ w)
+    - w is squared in the added term. It is so in the loss; its derivative has w.
+          (x**2).sum(axis=0) * w → (x**2).sum(axis=0) * w**2
+    - w is missing from the added term.
+          (x**2).sum(axis=0) * w → (x**2).sum(axis=0)
+    - A mean over the examples. The loss is their sum.
+          fit + penalty → (fit + penalty) / len(x)
+    - The fit is divided by the number of examples, and the loss is their sum.
+          fit + penalty → fit / len(x) + penalty
+    - The added term is a mean over the examples. The loss is their sum.
+          (x**2).sum(axis=0) → (x**2).mean(axis=0)
+    - The square of x is summed over features as well. Each weight meets its own feature.
+          (x**2).sum(axis=0) → (x**2).sum()
+    - The output was multiplied by 1 − p. The division in the forward keeps its mean.
+          rest = x @ w - t → rest = (1 - p) * (x @ w) - t
+    - The output was divided by 1 − p. Some entries are 0, and the mean of the output is x w.
+          rest = x @ w - t → rest = x @ w / (1 - p) - t
+    - The added term is subtracted: scatter makes a mean of squares larger.
+          fit + penalty → fit - penalty
+    - The target is missing from the error.
+          rest = x @ w - t → rest = x @ w
+    - The derivative of the square without the ½: everything is twice too large.
+          fit + penalty → 2 * (fit + penalty)
+    - The fit is twice too large: the loss has a half.
+          fit + penalty → 2 * fit + penalty
+    """,
+    hints="""
+    - The mean of a square is the square of the mean plus the variance. What are both, for the output?
+    - The masks of two features are independent, so variances add: Σ_i w_i² x_i² p/(1 − p).
+    - Now differentiate ½ of it by w_i.
+    """,
+)
+
+
+# 5 ----------------------------------------------------------------------------------------------------------
+
+
+def scale_window(g):
+    size = np.abs(g[g != 0])
+    low = np.floor(np.log2(2.0**-25 / size.min())) + 1
+    high = np.ceil(np.log2(65520.0 / size.max())) - 1
+    return low, high
+
+
+def spread_out(rng, shape):
+    """Sizes from 2^-40 to 1, with signs; the middle entry is 0 if there are three."""
+    g = rng.choice([-1.0, 1.0], shape) * 2.0 ** rng.uniform(-40, 0, shape)
+    g.flat[1] = 0.0
+    return g
+
+
+def with_ends(least, largest):
+    """The same with a given least size, negative, and a given largest."""
+
+    def change(g):
+        g = np.clip(g, -largest / 2, largest / 2)
+        g = np.where((np.abs(g) < 4 * least) & (g != 0), 4 * least, g)
+        g.flat[0], g.flat[-1] = -least, largest
+        return g
+
+    return change
+
+
+SPREAD = Draw("B D", spread_out)
+WINDOW = Exercise(
+    scale_window,
+    outputs="low high",
+    inputs={"g": SPREAD},
+    special={
+        "a least gradient in the middle between 0 and a number": {"g": SPREAD.then(with_ends(2.0**-33, 0.3))},
+        "a largest gradient between 65504 and 65520": {
+            "g": SPREAD.then(with_ends(2.0**-34.5, 65510 * 2.0**-19))
+        },
+        "a largest gradient that becomes 65520": {"g": SPREAD.then(with_ends(2.0**-34.5, 65520 * 2.0**-20))},
+        "the largest is negative": {"g": SPREAD.then(with_ends(2.0**-31.3, 0.7)).then(lambda g: -g)},
+    },
+    stories="""
+    - Zeros are among the sizes. They stay 0 at every scale, and must not be asked.
+          size = np.abs(g[g != 0]) → size = np.abs(g)
+    - Gradients have signs: the least *size* is asked for.
+          size = np.abs(g[g != 0]) → size = g[g != 0]
+    - Only positive gradients were looked at.
+          size = np.abs(g[g != 0]) → size = g[g > 0]
+    - 2⁻²⁴ is the least number above 0. But what lies above half of it is rounded up to it.
+          2.0**-25 → 2.0**-24
+    - 2⁻¹⁴ is the least *normal* number. The subnormal ones below it are not 0.
+          2.0**-25 → 2.0**-14
+    - A gradient that comes to exactly 2⁻²⁵ is the middle between 0 and 2⁻²⁴, and goes to the even one, 0.
+          np.floor(np.log2(2.0**-25 / size.min())) + 1 → np.ceil(np.log2(2.0**-25 / size.min()))
+    - One too low: at this power the least gradient still becomes 0.
+          size.min())) + 1 → size.min()))
+    - Powers are whole numbers: 2 to the power of yours need not be a power of two.
+          np.floor(np.log2(2.0**-25 / size.min())) + 1 → np.log2(2.0**-25 / size.min())
+          np.ceil(np.log2(65520.0 / size.max())) - 1 → np.log2(65520.0 / size.max())
+    - 65504 is the largest number. But what lies below 65520, the middle to the next, is rounded down to it.
+          65520.0 → 65504.0
+    - 65536 would be the next number. From the middle, 65520, on everything becomes infinite.
+          65520.0 → 65536.0
+    - A gradient that comes to exactly 65520 is the middle, and goes to the even side, which is infinite.
+          np.ceil(np.log2(65520.0 / size.max())) - 1 → np.floor(np.log2(65520.0 / size.max()))
+    - 65504 is the largest number. But what lies below 65520 is rounded down to it, and so is still inside.
+          np.ceil(np.log2(65520.0 / size.max())) - 1 → np.floor(np.log2(65504.0 / size.max()))
+    - One too high: at this power the largest gradient overflows.
+          size.max())) - 1 → size.max()))
+    - The least and the largest gradient are exchanged.
+          2.0**-25 / size.min() → 2.0**-25 / size.max()
+          65520.0 / size.max() → 65520.0 / size.min()
+    - The natural logarithm. Powers of two are asked for.
+          np.log2(2.0**-25 / size.min()) → np.log(2.0**-25 / size.min())
+          np.log2(65520.0 / size.max()) → np.log(65520.0 / size.max())
+    - These are the scales. Their exponents are asked for.
+          return low, high → return 2.0**low, 2.0**high
+    - Upside down: the scale is the wanted size over the size that is there.
+          2.0**-25 / size.min() → size.min() / 2.0**-25
+          65520.0 / size.max() → size.max() / 65520.0
+    - The typical gradient in place of the least.
+          size.min() → size.mean()
+    - These are the limits of bfloat16 or float32 above; float16 ends at 65504.
+          65520.0 → 2.0**128
+    - The two powers are exchanged: low comes first.
+          return low, high → return high, low
+    """,
+    hints="""
+    - Which sizes become 0 in float16, and which infinite? Both ends are middles between two numbers.
+    - At a middle the even one wins: 0 below, infinity above. So both inequalities are strict.
+    - The least whole n with 2ⁿ · least > 2⁻²⁵, and the largest with 2ⁿ · largest < 65520.
     """,
 )

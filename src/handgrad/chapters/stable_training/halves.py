@@ -28,7 +28,7 @@ def next_scale(scale, good, finite, interval=2000):
 
 
 def lost(grads, scale):
-    """The share of the gradients, 0 left aside, that float16 rounds to 0 if they come `scale` times larger."""
+    """The share of the gradients, 0 left aside, that float16 rounds to 0 if multiplied by `scale`."""
     g = grads[grads != 0]
     return float(np.mean(np.abs(g) * scale <= 2.0**-25))
 
