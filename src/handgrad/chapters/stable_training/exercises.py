@@ -87,6 +87,10 @@ UNSCALED = Exercise(
         "R": number(1.5),
     },
     special={
+        "a gradient that is short even with its scale": {
+            "dW": normal("B D F").then(times(0.002)),
+            "db": normal("B F").then(times(0.002)),
+        },
         "a gradient that need not be clipped": {
             "dW": normal("B D F").then(times(0.8)),
             "db": normal("B F").then(times(0.8)),
@@ -117,6 +121,10 @@ UNSCALED = Exercise(
     - Each part of the batch is clipped before the mean, and the mean once more. Average first, and clip once.
           gW = dW.mean(axis=0) / s → gW = mean_of_clipped(dW / s, dW / s, db / s, R)
           gb = db.mean(axis=0) / s → gb = mean_of_clipped(db / s, dW / s, db / s, R)
+    - Each part is clipped, and the parts are added. The mean is to be clipped: average first.
+          gW = dW.mean(axis=0) / s → gW = len(dW) * mean_of_clipped(dW / s, dW / s, db / s, R)
+          gb = db.mean(axis=0) / s → gb = len(dW) * mean_of_clipped(db / s, dW / s, db / s, R)
+          np.minimum(1, R / length) → 1
     - The root is missing: a length is the root of the sum of squares.
           np.sqrt((gW**2).sum() + (gb**2).sum()) → (gW**2).sum() + (gb**2).sum()
     - Lengths do not add: their squares do.
@@ -135,7 +143,7 @@ UNSCALED = Exercise(
           np.sqrt((gW**2).sum() + (gb**2).sum()) → np.sqrt((gW**2).mean() + (gb**2).mean())
     - The length is that of the parts before they are averaged.
           np.sqrt((gW**2).sum() + (gb**2).sum()) → np.sqrt((dW**2).sum() + (db**2).sum()) / s
-    - Clipped as if the gradient were still scaled, and never divided by s. First the division, then the length.
+    - Clipped as if the gradient were still scaled, and never divided by s. First divide.
           gW = dW.mean(axis=0) / s → gW = dW.mean(axis=0)
           gb = db.mean(axis=0) / s → gb = db.mean(axis=0)
           R / length → s * R / length
@@ -172,9 +180,10 @@ def rows_of_weights(rng, shape):
 
 
 def some_of_each_row(rng, shape):
-    """Booleans; of every row the first or the last key is kept."""
+    """Booleans; of every row something is kept, and something dropped."""
     keep = rng.random(shape) < 0.6
-    keep[..., 0] |= ~keep[..., -1]
+    keep[~keep.any(axis=-1), 0] = True
+    keep[keep.all(axis=-1), -1] = False
     return keep
 
 
@@ -190,6 +199,9 @@ RENORMALISED = Exercise(
     stories="""
     - The division is treated as a constant: r is a sum of the a themselves, and has a gradient, too.
           keep * (dw - inner) / r → keep * dw / r
+    - This is the backward of a softmax whose result is a. Here the a themselves are inputs, and rows of the
+      kept ones are divided by their sum r.
+          keep * (dw - inner) / r → a * (dw - (a * dw).sum(axis=-1, keepdims=True))
     - keep is missing from da: of a dropped weight the output knows nothing.
           keep * (dw - inner) / r → (dw - inner) / r
     - The division by r is missing from da.
@@ -220,7 +232,7 @@ RENORMALISED = Exercise(
           r = kept.sum(axis=-1, keepdims=True) → r = kept.sum(axis=-2, keepdims=True)
     - r is the share of keys that are kept, as in ordinary dropout. Here the kept weights are added up.
           r = kept.sum(axis=-1, keepdims=True) → r = keep.mean(axis=-1, keepdims=True)
-    - This is ordinary dropout, divided by the share of keys kept. Here the sum of the kept weights stands below.
+    - This is ordinary dropout, divided by the share of keys kept. Here the sum of kept weights stands below.
           r = kept.sum(axis=-1, keepdims=True) → r = keep.mean(axis=-1, keepdims=True)
           keep * (dw - inner) / r → keep * dw / r
     - The sign of the second term: more of one weight makes the others smaller.
@@ -289,7 +301,8 @@ EXPECTED = Exercise(
           p / (1 - p) * (x**2).sum(axis=0) * w → p / (1 - p) * w
     - The added term forgets that every example has one: this is decay times the number of examples.
           p / (1 - p) * (x**2).sum(axis=0) * w → p / (1 - p) * len(x) * w
-    - Features are dropped one by one, not a whole token at once: mixed products have no covariance.
+    - The sum over features is enlarged as a whole. Features are dropped one by one, so only the squares
+      x² w² grow; mixed products of two features have no covariance.
           p / (1 - p) * (x**2).sum(axis=0) * w → p / (1 - p) * x.T @ (x @ w)
     - w is squared in the added term. It is so in the loss; its derivative has w.
           (x**2).sum(axis=0) * w → (x**2).sum(axis=0) * w**2
@@ -309,6 +322,16 @@ EXPECTED = Exercise(
           rest = x @ w - t → rest = x @ w / (1 - p) - t
     - The added term is subtracted: scatter makes a mean of squares larger.
           fit + penalty → fit - penalty
+    - The whole gradient is multiplied by 1 − p. The division in the forward keeps the mean of the output.
+          fit + penalty → (1 - p) * fit
+    - The whole gradient is divided by 1 − p. The mean of the output is x w, with no factor.
+          fit + penalty → fit / (1 - p)
+    - The output was multiplied by 1 − p, and the scatter left out. The mean is x w, and it has a variance.
+          rest = x @ w - t → rest = (1 - p) * (x @ w) - t
+          fit + penalty → fit
+    - Each x was divided by 1 − p, as if nothing were dropped. The mean of the output is x w, and it scatters.
+          rest = x @ w - t → rest = x @ w / (1 - p) - t
+          fit + penalty → fit / (1 - p)
     - The target is missing from the error.
           rest = x @ w - t → rest = x @ w
     - The derivative of the square without the ½: everything is twice too large.
@@ -363,6 +386,9 @@ WINDOW = Exercise(
         "a largest gradient between 65504 and 65520": {
             "g": SPREAD.then(with_ends(2.0**-34.5, 65510 * 2.0**-19))
         },
+        "a largest gradient between 65520 and 65536": {
+            "g": SPREAD.then(with_ends(2.0**-34.5, 65530 * 2.0**-18))
+        },
         "a largest gradient that becomes 65520": {"g": SPREAD.then(with_ends(2.0**-34.5, 65520 * 2.0**-20))},
         "the largest is negative": {"g": SPREAD.then(with_ends(2.0**-31.3, 0.7)).then(lambda g: -g)},
     },
@@ -376,7 +402,14 @@ WINDOW = Exercise(
     - 2⁻²⁴ is the least number above 0. But what lies above half of it is rounded up to it.
           2.0**-25 → 2.0**-24
     - 2⁻¹⁴ is the least *normal* number. The subnormal ones below it are not 0.
-          2.0**-25 → 2.0**-14
+          np.floor(np.log2(2.0**-25 / size.min())) + 1 → np.ceil(np.log2(2.0**-14 / size.min()))
+    - The least gradient was made to reach 2⁻²⁴, the least number above 0. It need only come above half of it.
+          np.floor(np.log2(2.0**-25 / size.min())) + 1 → np.ceil(np.log2(2.0**-24 / size.min()))
+    - A power is not rounded to the nearest whole number: the least that is enough, the largest that fits.
+          np.floor(np.log2(2.0**-25 / size.min())) + 1 → np.round(np.log2(2.0**-25 / size.min()))
+          np.ceil(np.log2(65520.0 / size.max())) - 1 → np.round(np.log2(65520.0 / size.max()))
+    - 15 is the largest exponent, but the fraction comes on top: float16 reaches almost to 2¹⁶.
+          np.ceil(np.log2(65520.0 / size.max())) - 1 → np.floor(np.log2(2.0**15 / size.max()))
     - A gradient that comes to exactly 2⁻²⁵ is the middle between 0 and 2⁻²⁴, and goes to the even one, 0.
           np.floor(np.log2(2.0**-25 / size.min())) + 1 → np.ceil(np.log2(2.0**-25 / size.min()))
     - One too low: at this power the least gradient still becomes 0.
@@ -390,8 +423,6 @@ WINDOW = Exercise(
           65520.0 → 65536.0
     - A gradient that comes to exactly 65520 is the middle, and goes to the even side, which is infinite.
           np.ceil(np.log2(65520.0 / size.max())) - 1 → np.floor(np.log2(65520.0 / size.max()))
-    - 65504 is the largest number. But what lies below 65520 is rounded down to it, and so is still inside.
-          np.ceil(np.log2(65520.0 / size.max())) - 1 → np.floor(np.log2(65504.0 / size.max()))
     - One too high: at this power the largest gradient overflows.
           size.max())) - 1 → size.max()))
     - The least and the largest gradient are exchanged.
