@@ -118,9 +118,6 @@ UNSCALED = Exercise(
           gW = dW.mean(axis=0) / s → gW = mean_of_clipped(dW / s, dW / s, db / s, R)
           gb = db.mean(axis=0) / s → gb = mean_of_clipped(db / s, dW / s, db / s, R)
           np.minimum(1, R / length) → 1
-    - Each part of the batch is clipped before the mean, and the mean once more. Average first, and clip once.
-          gW = dW.mean(axis=0) / s → gW = mean_of_clipped(dW / s, dW / s, db / s, R)
-          gb = db.mean(axis=0) / s → gb = mean_of_clipped(db / s, dW / s, db / s, R)
     - Each part is clipped, and the parts are added. The mean is to be clipped: average first.
           gW = dW.mean(axis=0) / s → gW = len(dW) * mean_of_clipped(dW / s, dW / s, db / s, R)
           gb = db.mean(axis=0) / s → gb = len(dW) * mean_of_clipped(db / s, dW / s, db / s, R)
@@ -228,8 +225,6 @@ RENORMALISED = Exercise(
           inner = (w * dw).sum(axis=-1, keepdims=True) → inner = (w * dw).sum(axis=-2, keepdims=True)
     - r is the mean of what is kept. The rows are to add up to 1, so it is the sum.
           r = kept.sum(axis=-1, keepdims=True) → r = kept.mean(axis=-1, keepdims=True)
-    - r is the sum over the queries; each row of a query has its own.
-          r = kept.sum(axis=-1, keepdims=True) → r = kept.sum(axis=-2, keepdims=True)
     - r is the share of keys that are kept, as in ordinary dropout. Here the kept weights are added up.
           r = kept.sum(axis=-1, keepdims=True) → r = keep.mean(axis=-1, keepdims=True)
     - This is ordinary dropout, divided by the share of keys kept. Here the sum of kept weights stands below.
