@@ -84,7 +84,7 @@ UNSCALED = Exercise(
         "dW": normal("B D F").then(times(8.0)),
         "db": normal("B F").then(times(8.0)),
         "s": number(8.0),
-        "R": number(1.5),
+        "R": number(0.4),
     },
     special={
         "a gradient that is short even with its scale": {
@@ -92,8 +92,8 @@ UNSCALED = Exercise(
             "db": normal("B F").then(times(0.002)),
         },
         "a gradient that need not be clipped": {
-            "dW": normal("B D F").then(times(0.8)),
-            "db": normal("B F").then(times(0.8)),
+            "dW": normal("B D F").then(times(0.4)),
+            "db": normal("B F").then(times(0.4)),
         },
     },
     stories="""
