@@ -114,5 +114,5 @@ def window(powers, gaps, rare, floats, dull):
     ax.axhline(dull, color=COLOUR["black"], lw=1, ls=":")
     ax.text(powers[0], dull * 1.12, "unigram", fontsize=9)
     ax.set(yscale="log", xlabel="power of two of the loss scale", ylabel="nats above the floor")
-    ax.legend(loc="lower left")
+    ax.legend(loc=(0.4, 0.3))
     return fig
