@@ -134,6 +134,20 @@ UNSCALED = Exercise(
           return factor * gW, factor * gb → return np.clip(gW, -R, R), np.clip(gb, -R, R)
     - Not clipped at all.
           return factor * gW, factor * gb → return gW, gb
+    - Sizes were added. The length is the root of the sum of squares.
+          np.sqrt((gW**2).sum() + (gb**2).sum()) → np.abs(gW).sum() + np.abs(gb).sum()
+    - The largest entry in place of the length.
+          np.sqrt((gW**2).sum() + (gb**2).sum()) → np.maximum(np.abs(gW).max(), np.abs(gb).max())
+    - norm(·, 2) of a matrix is its largest singular value. All entries are to count as one vector.
+          np.sqrt((gW**2).sum() + (gb**2).sum()) → np.sqrt(np.linalg.norm(gW, 2) ** 2 + (gb**2).sum())
+    - Only the first part of the batch was taken.
+          gW = dW.mean(axis=0) / s → gW = dW[0] / s
+          gb = db.mean(axis=0) / s → gb = db[0] / s
+    - Divided by the number of parts once more. The mean has done it.
+          gW = dW.mean(axis=0) / s → gW = dW.mean(axis=0) / s / len(dW)
+          gb = db.mean(axis=0) / s → gb = db.mean(axis=0) / s / len(dW)
+    - Brought to the length 1 where it is to be R.
+          R / length → 1 / length
     - The quotient is upside down.
           R / length → length / R
     - The length is a mean of squares. It has no division in it.
@@ -284,6 +298,12 @@ EXPECTED = Exercise(
           p / (1 - p) * → 1 / (1 - p) *
     - p/(1 − p)² counts the division twice: (1 − p) p of the mask, over (1 − p)².
           p / (1 - p) * → p / (1 - p) ** 2 *
+    - The variance was squared once more. A kept and divided entry has the variance x² p/(1 − p).
+          p / (1 - p) * → (p / (1 - p)) ** 2 *
+    - The standard deviation in place of the variance.
+          p / (1 - p) * → (p / (1 - p)) ** 0.5 *
+    - The added term is still that of the loss. It has to be differentiated, too.
+          p / (1 - p) * (x**2).sum(axis=0) * w → 0.5 * p / (1 - p) * (x**2).sum(axis=0) * w**2
     - The added term is twice as large: the loss has a half, and it meets this term as well.
           p / (1 - p) * → 2 * p / (1 - p) *
     - The added term is half as large: the derivative of w² is 2 w, and it meets the ½ of the loss.
@@ -412,6 +432,9 @@ WINDOW = Exercise(
     - Powers are whole numbers: 2 to the power of yours need not be a power of two.
           np.floor(np.log2(2.0**-25 / size.min())) + 1 → np.log2(2.0**-25 / size.min())
           np.ceil(np.log2(65520.0 / size.max())) - 1 → np.log2(65520.0 / size.max())
+    - Powers are whole numbers. And what rounding does at both ends is missing: 2⁻²⁵ and 65520 are the limits.
+          np.floor(np.log2(2.0**-25 / size.min())) + 1 → np.log2(2.0**-24 / size.min())
+          np.ceil(np.log2(65520.0 / size.max())) - 1 → np.log2(65504.0 / size.max())
     - 65504 is the largest number. But what lies below 65520, the middle to the next, is rounded down to it.
           65520.0 → 65504.0
     - 65536 would be the next number. From the middle, 65520, on everything becomes infinite.
