@@ -54,7 +54,7 @@ def depth(measured, laws, names=("forward", "gradient")):
     """Root mean squares by level, forward and backward: measured {c: (2, N + 1)} beside their laws."""
     fig, axes = subplots(1, 2, size=(WIDTH, 3.3), sharey=True)
     for n, (c, found) in enumerate(measured.items()):
-        colour = COLOUR[("vermilion", "blue", "green")[n]]
+        colour = COLOUR[("blue", "vermilion", "green")[n]]
         for ax, line, law in zip(axes, found, laws[c], strict=True):
             ax.plot(np.sqrt(line), color=colour, ls=("-", "--", "-.")[n], label=f"c = {c}")
             ax.plot(np.arange(0, len(law), 4), np.sqrt(law)[::4], "o", mfc="none", color=colour, ms=5)

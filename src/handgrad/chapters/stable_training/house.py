@@ -1,12 +1,12 @@
-"""What the chapter measures in models of this package: streams, real gradients, Adam after one bad batch."""
+"""What the chapter measures in models of this package: real gradients, Adam after one bad batch."""
 
 from functools import cache
 
 import numpy as np
 
-from handgrad import blocks, manual, model, optim
+from handgrad import manual, model, optim
 from handgrad.config import Config, init
-from handgrad.ops import causal_mask, cross_entropy, cross_entropy_backward, dropout
+from handgrad.ops import cross_entropy, cross_entropy_backward
 
 KIND = dict(kind="decoder", V=manual.V, D=64, H=4, F=256, norm="pre", final_norm=True)
 
@@ -22,17 +22,6 @@ def windows(count, seed):
     starts = np.random.default_rng(seed).integers(0, len(text()) - 65, count)
     rows = np.stack([text()[s : s + 65] for s in starts])
     return {"tokens": rows[:, :-1], "target_out": rows[:, 1:]}
-
-
-def added(scaled, seed, N=12):
-    """The mean square of what 2N pre-norm branches add to the stream, as weights are drawn."""
-    config = Config(**KIND, N=N, scaled_residuals=scaled)
-    params = init(config, np.random.default_rng(seed))
-    begin, _ = model.embed(windows(4, 0)["tokens"], params["embedding"], None, config)
-    end = begin
-    for block in params["decoder"]:
-        end, _ = blocks.encoder_block(end, block, config.H, norm="pre", mask=causal_mask(64))
-    return np.mean((end - begin) ** 2)
 
 
 def trained_decoder(steps=200, rate=0.003):
@@ -68,11 +57,3 @@ def average_dx(backward, dy, p, rng, draws=20_000):
     """The mean of a dropout's dx over draws of its mask; dy stays."""
     caches = ({"keep": rng.random(dy.shape) >= p, "shape": dy.shape, "p": p} for _ in range(draws))
     return np.mean([backward(dy, cache) for cache in caches], axis=0)
-
-
-def redrawn(x, dy, p, h, rng, draws=500):
-    """Difference quotients of ⟨dy, y⟩ (draws,) whose two sides have masks of their own."""
-    sides = [
-        [dy @ dropout(x + step, rng.random(x.shape) >= p, p)[0] for _ in range(draws)] for step in (h, -h)
-    ]
-    return np.subtract(*sides) / (2 * h)
