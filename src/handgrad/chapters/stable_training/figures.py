@@ -38,11 +38,12 @@ def by_hand(x, keep, y, dx, dy):
 
 def graph():
     """One linear layer of a training in half precision, with the formats on its edges."""
-    nodes = {"W": (0, 0), "round": (1.3, 0), "x": (1, 1)}
+    cast = "round →\n← ÷ s"
+    nodes = {"W": (0, 0), cast: (1.3, 0), "x": (1, 1)}
     nodes |= {"linear": (2.7, 0), "loss": (3.7, 0), "× s": (4.6, 0)}
     edges = [
-        ("W", "round", "float32", "", "dW"),
-        ("round", "linear", "float16", "", "s dW"),
+        ("W", cast, "float32", "", "dW"),
+        (cast, "linear", "float16", "", "s dW"),
         ("x", "linear", "(B, T, D)", "", "s dx"),
         ("linear", "loss", "y", "", "s dy"),
         ("loss", "× s", "L", "", "s"),
