@@ -140,6 +140,9 @@ def test_the_variance_however_written():
         (lambda a, D: 1 / ((1 + a**2) * D), "half is missing"),
         (lambda a, D: (2 / ((1 + a**2) * D)) ** Rational(1, 2), "standard deviation"),
         (lambda a, D: 2 / (1 + a**2), "number of inputs"),
+        (lambda a, D: 1 / (D * a**2), "positive half is missing"),
+        (lambda a, D: 2 / (D + a**2), "multiplies the whole"),
+        (lambda a, D: 2 / D + 2 / (D * a**2), "were added"),
     ],
 )
 def test_wrong_variances(wrong, words):
@@ -149,18 +152,18 @@ def test_wrong_variances(wrong, words):
 # 2 ----------------------------------------------------------------------------------------------------------
 
 
-def by_torch(dW, db, s, R):
+def by_torch(dW, db, counts, s, R):
     parameters = [torch.nn.Parameter(torch.zeros(d.shape[1:], dtype=torch.float64)) for d in (dW, db)]
     for parameter, parts in zip(parameters, (dW, db), strict=True):
-        parameter.grad = torch.tensor(np.mean(parts, axis=0) / s)
+        parameter.grad = torch.tensor(np.average(parts, axis=0, weights=counts) / s)
     length = torch.sqrt(sum((parameter.grad**2).sum() for parameter in parameters))
     factor = torch.clamp(R / length, max=1.0)
     return tuple((factor * parameter.grad).numpy() for parameter in parameters)
 
 
-def by_one_vector(dW, db, s, R):
+def by_one_vector(dW, db, counts, s, R):
     rows = np.concatenate([dW.reshape(len(dW), -1), db], axis=1) / s
-    g = np.add.reduce(rows) / len(rows)
+    g = counts @ rows / counts.sum()
     g = g if g @ g <= R * R else R * g / (g @ g) ** 0.5
     return g[: dW[0].size].reshape(dW[0].shape), g[dW[0].size :]
 
@@ -170,21 +173,41 @@ def test_the_end_of_a_step_otherwise():
 
 
 def test_wrong_ends_of_a_step():
-    def clipped_first(dW, db, s, R):
-        gW, gb = dW.mean(axis=0), db.mean(axis=0)
-        factor = min(1, R / np.sqrt((gW**2).sum() + (gb**2).sum()))
-        return factor * gW / s, factor * gb / s
+    def ends(weigh, before=1.0, after=1.0):
+        def answer(dW, db, counts, s, R):
+            gW, gb = (np.tensordot(weigh(counts), g, 1) / s**before for g in (dW, db))
+            factor = min(1, R / np.sqrt((gW**2).sum() + (gb**2).sum()))
+            return factor * gW / s**after, factor * gb / s**after
 
-    def each_alone(dW, db, s, R):
-        gW, gb = dW.mean(axis=0) / s, db.mean(axis=0) / s
+        return answer
+
+    def share(counts):
+        return counts / counts.sum()
+
+    def each_alone(dW, db, counts, s, R):
+        gW, gb = (np.tensordot(share(counts), g, 1) / s for g in (dW, db))
         return min(1, R / np.linalg.norm(gW)) * gW, min(1, R / np.linalg.norm(gb)) * gb
 
-    def always(dW, db, s, R):
-        gW, gb = dW.mean(axis=0) / s, db.mean(axis=0) / s
+    def always(dW, db, counts, s, R):
+        gW, gb = (np.tensordot(share(counts), g, 1) / s for g in (dW, db))
         factor = R / np.sqrt((gW**2).sum() + (gb**2).sum())
         return factor * gW, factor * gb
 
-    told = {clipped_first: "before dividing", each_alone: "by itself", always: "Always brought"}
+    def stack(dW, db, counts, s, R):
+        factor = min(1, R / np.sqrt(((dW / s) ** 2).sum() + ((db / s) ** 2).sum()))
+        return factor * dW.sum(axis=0) / s, factor * db.sum(axis=0) / s
+
+    told = {
+        ends(share, 0, 1): "before dividing",
+        ends(lambda counts: np.ones(len(counts)) / len(counts), 1, 0): "plain mean",
+        ends(lambda counts: np.ones(len(counts)), 1, 0): "parts of the batch are added",
+        ends(lambda counts: counts, 1, 0): "not yet shares",
+        ends(lambda counts: 1 / counts, 1, 0): "divided by its count",
+        ends(lambda counts: counts / len(counts), 1, 0): "number of parts",
+        each_alone: "by itself",
+        always: "Always brought",
+        stack: "stack of all parts",
+    }
     for wrong, words in told.items():
         check_answers("unscaled_and_clipped", [wrong], wrong=(words, ""))
 
@@ -225,7 +248,33 @@ def test_wrong_backwards_of_renormalised_dropout():
         w, dw = keep * a / r, dy @ v.mT
         return (dw - (w * dw).sum(axis=-1, keepdims=True)) / r, w.mT @ dy
 
-    told = {constant: "as a constant", everywhere: "keep is missing"}
+    def by_all(dy, a, v, keep):
+        r = a.sum(axis=-1, keepdims=True)
+        w, dw = keep * a / r, dy @ v.mT
+        return (keep * dw - (w * dw).sum(axis=-1, keepdims=True)) / r, w.mT @ dy
+
+    def by_all_outside(dy, a, v, keep):
+        r = a.sum(axis=-1, keepdims=True)
+        w, dw = keep * a / r, dy @ v.mT
+        return keep * (dw - (w * dw).sum(axis=-1, keepdims=True)) / r, w.mT @ dy
+
+    def no_keep(dy, a, v, keep):
+        w, dw = a / a.sum(axis=-1, keepdims=True), dy @ v.mT
+        return dw - (w * dw).sum(axis=-1, keepdims=True), w.mT @ dy
+
+    def one_term(dy, a, v, keep):
+        r = (keep * a).sum(axis=-1, keepdims=True)
+        w, dw = keep * a / r, dy @ v.mT
+        return (keep * dw - (w * dw).sum(axis=-1, keepdims=True)) / r, w.mT @ dy
+
+    told = {
+        constant: "as a constant",
+        everywhere: "keep is missing",
+        by_all: "sum of all weights",
+        by_all_outside: "sum of all weights",
+        no_keep: "was not used",
+        one_term: "one of two terms",
+    }
     for wrong, words in told.items():
         check_answers("renormalised_backward", [wrong], wrong=(words, ""))
 
@@ -305,6 +354,16 @@ def test_wrong_windows():
 
         return answer
 
+    def signed(g):
+        return window()(g)[0], np.ceil(np.log2(65520 / g.max())) - 1
+
+    def searched(g):
+        low, high = window()(g)
+        return np.clip(low, 0, 24), np.clip(high, 0, 24)
+
+    told = {signed: "the largest .size", searched: "above 24"}
+    for wrong, words in told.items():
+        check_answers("scale_window", [wrong], wrong=(words, ""))
     told = {window(zeros=True): "Zeros", window(at=-24.0): "above half", window(end=65504.0): "middle"}
     for wrong, words in told.items():
         check_answers("scale_window", [wrong], wrong=(words, ""))

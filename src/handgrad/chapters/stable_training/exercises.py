@@ -36,6 +36,12 @@ LEAKY = Derivation(
           (1 + a**2) / 2 → (1 - a**2) / 2
     - Only the negative half is there. The positive one passes unchanged.
           (1 + a**2) / 2 → a**2 / 2
+    - The positive half is missing; of the negative one no half is taken.
+          (1 + a**2) / 2 → a**2
+    - D multiplies the whole share, not one of its terms.
+          1 / (D * share) → 2 / (D + a**2)
+    - The numbers for the two halves were added. It is the shares of the halves that add up.
+          1 / (D * share) → 2 / D + 2 / (D * a**2)
     - This is the share that the activation keeps, without the layer before it.
           1 / (D * share) → share
     - This is the bound of a uniform law, √(3 σ²). The variance is asked for.
@@ -54,9 +60,10 @@ LEAKY = Derivation(
 # 2 ----------------------------------------------------------------------------------------------------------
 
 
-def unscaled_and_clipped(dW, db, s, R):
-    gW = dW.mean(axis=0) / s
-    gb = db.mean(axis=0) / s
+def unscaled_and_clipped(dW, db, counts, s, R):
+    share = counts / counts.sum()
+    gW = np.tensordot(share, dW, 1) / s
+    gb = share @ db / s
     length = np.sqrt((gW**2).sum() + (gb**2).sum())
     factor = np.minimum(1, R / length)
     return factor * gW, factor * gb
@@ -67,10 +74,16 @@ def alone(g, R):
     return np.minimum(1, R / np.sqrt((g**2).sum())) * g
 
 
-def mean_of_clipped(g, dW, db, R):
-    """The mean of g over its first axis, each part clipped by the length of its dW and db."""
+def mean_of_clipped(share, g, dW, db, R):
+    """The sum of share · g over the first axis, each part clipped by the length of its dW and db."""
     lengths = np.sqrt((dW**2).sum(axis=(1, 2)) + (db**2).sum(axis=1))
-    return np.mean([min(1, R / length) * part for length, part in zip(lengths, g, strict=True)], axis=0)
+    clipped = [min(1, R / length) * part for length, part in zip(lengths, g, strict=True)]
+    return np.tensordot(share, clipped, 1)
+
+
+def different(rng, shape):
+    """Counts that all differ."""
+    return 1.0 + 3 * rng.permutation(*shape)
 
 
 def times(value):
@@ -83,6 +96,7 @@ UNSCALED = Exercise(
     inputs={
         "dW": normal("B D F").then(times(8.0)),
         "db": normal("B F").then(times(8.0)),
+        "counts": Draw("B", different),
         "s": number(8.0),
         "R": number(0.4),
     },
@@ -97,15 +111,33 @@ UNSCALED = Exercise(
         },
     },
     stories="""
-    - The parts of the batch are added. The gradient of the whole batch is their mean.
-          gW = dW.mean(axis=0) / s → gW = dW.sum(axis=0) / s
-          gb = db.mean(axis=0) / s → gb = db.sum(axis=0) / s
+    - The plain mean of the parts. A part with more examples weighs more in the mean over the batch.
+          share = counts / counts.sum() → share = np.ones(len(dW)) / len(dW)
+    - Weighted by the counts, which are not yet shares: the sum of all examples stands below.
+          share = counts / counts.sum() → share = counts
+    - The counts are divided by the number of parts. The number of all examples stands below.
+          share = counts / counts.sum() → share = counts / len(dW)
+    - Each part is divided by its count. It is a mean already; to be added, it is multiplied by it.
+          share = counts / counts.sum() → share = 1 / counts
+    - The parts are added and divided by the number of all examples. Each is a mean, not a sum.
+          share = counts / counts.sum() → share = np.ones(len(dW)) / counts.sum()
+    - Each part is divided by its count, and the mean is taken. A part with more examples weighs more.
+          share = counts / counts.sum() → share = 1 / counts / len(dW)
+    - The weight gradient is averaged, the bias gradient added. Both are means over examples.
+          gb = share @ db / s → gb = db.sum(axis=0) / s
+    - The stack of all parts is clipped, and then added: first one gradient, then its length.
+          gW = np.tensordot(share, dW, 1) / s → gW = dW.sum(axis=0) / s
+          gb = share @ db / s → gb = db.sum(axis=0) / s
+          np.sqrt((gW**2).sum() + (gb**2).sum()) → np.sqrt((dW**2).sum() + (db**2).sum()) / s
+    - The parts of the batch are added. The gradient of the whole batch is their mean, weighted by the counts.
+          gW = np.tensordot(share, dW, 1) / s → gW = dW.sum(axis=0) / s
+          gb = share @ db / s → gb = db.sum(axis=0) / s
     - Never divided by s: what was multiplied into the loss must come out of the gradient.
-          gW = dW.mean(axis=0) / s → gW = dW.mean(axis=0)
-          gb = db.mean(axis=0) / s → gb = db.mean(axis=0)
+          gW = np.tensordot(share, dW, 1) / s → gW = np.tensordot(share, dW, 1)
+          gb = share @ db / s → gb = share @ db
     - Multiplied by s a second time. The gradients came s times too large.
-          gW = dW.mean(axis=0) / s → gW = dW.mean(axis=0) * s
-          gb = db.mean(axis=0) / s → gb = db.mean(axis=0) * s
+          gW = np.tensordot(share, dW, 1) / s → gW = np.tensordot(share, dW, 1) * s
+          gb = share @ db / s → gb = share @ db * s
     - Clipped before dividing by s: the scaled gradient is s times too long for R.
           R / length → R / (s * length)
     - Each array is clipped by itself, which turns the direction: W and b share one length.
@@ -115,12 +147,12 @@ UNSCALED = Exercise(
     - The factor is the larger of the two; so long gradients stay, and short ones are made long.
           np.minimum → np.maximum
     - Each part of the batch is clipped, and then averaged. The mean is to be clipped: average first.
-          gW = dW.mean(axis=0) / s → gW = mean_of_clipped(dW / s, dW / s, db / s, R)
-          gb = db.mean(axis=0) / s → gb = mean_of_clipped(db / s, dW / s, db / s, R)
+          gW = np.tensordot(share, dW, 1) / s → gW = mean_of_clipped(share, dW / s, dW / s, db / s, R)
+          gb = share @ db / s → gb = mean_of_clipped(share, db / s, dW / s, db / s, R)
           np.minimum(1, R / length) → 1
     - Each part is clipped, and the parts are added. The mean is to be clipped: average first.
-          gW = dW.mean(axis=0) / s → gW = len(dW) * mean_of_clipped(dW / s, dW / s, db / s, R)
-          gb = db.mean(axis=0) / s → gb = len(dW) * mean_of_clipped(db / s, dW / s, db / s, R)
+          gW = np.tensordot(share, dW, 1) / s → gW = mean_of_clipped(1 + 0 * share, dW / s, dW / s, db / s, R)
+          gb = share @ db / s → gb = mean_of_clipped(1 + 0 * share, db / s, dW / s, db / s, R)
           np.minimum(1, R / length) → 1
     - The root is missing: a length is the root of the sum of squares.
           np.sqrt((gW**2).sum() + (gb**2).sum()) → (gW**2).sum() + (gb**2).sum()
@@ -141,11 +173,11 @@ UNSCALED = Exercise(
     - norm(·, 2) of a matrix is its largest singular value. All entries are to count as one vector.
           np.sqrt((gW**2).sum() + (gb**2).sum()) → np.sqrt(np.linalg.norm(gW, 2) ** 2 + (gb**2).sum())
     - Only the first part of the batch was taken.
-          gW = dW.mean(axis=0) / s → gW = dW[0] / s
-          gb = db.mean(axis=0) / s → gb = db[0] / s
+          gW = np.tensordot(share, dW, 1) / s → gW = dW[0] / s
+          gb = share @ db / s → gb = db[0] / s
     - Divided by the number of parts once more. The mean has done it.
-          gW = dW.mean(axis=0) / s → gW = dW.mean(axis=0) / s / len(dW)
-          gb = db.mean(axis=0) / s → gb = db.mean(axis=0) / s / len(dW)
+          gW = np.tensordot(share, dW, 1) / s → gW = np.tensordot(share, dW, 1) / s / len(dW)
+          gb = share @ db / s → gb = share @ db / s / len(dW)
     - Brought to the length 1 where it is to be R.
           R / length → 1 / length
     - The quotient is upside down.
@@ -155,16 +187,16 @@ UNSCALED = Exercise(
     - The length is that of the parts before they are averaged.
           np.sqrt((gW**2).sum() + (gb**2).sum()) → np.sqrt((dW**2).sum() + (db**2).sum()) / s
     - Clipped as if the gradient were still scaled, and never divided by s. First divide.
-          gW = dW.mean(axis=0) / s → gW = dW.mean(axis=0)
-          gb = db.mean(axis=0) / s → gb = db.mean(axis=0)
+          gW = np.tensordot(share, dW, 1) / s → gW = np.tensordot(share, dW, 1)
+          gb = share @ db / s → gb = share @ db
           R / length → s * R / length
     - Divided by s twice.
-          gW = dW.mean(axis=0) / s → gW = dW.mean(axis=0) / s**2
-          gb = db.mean(axis=0) / s → gb = db.mean(axis=0) / s**2
+          gW = np.tensordot(share, dW, 1) / s → gW = np.tensordot(share, dW, 1) / s**2
+          gb = share @ db / s → gb = share @ db / s**2
     """,
     hints="""
     - Three things are done, and clipping is the only one whose place matters: it is not linear.
-    - Mean over the parts, division by s, one length for both arrays together.
+    - Mean over the parts by their shares of the examples, division by s, one length for both arrays together.
     - Then both are multiplied by the same factor, which is never above 1.
     """,
 )
@@ -215,6 +247,24 @@ RENORMALISED = Exercise(
           keep * (dw - inner) / r → a * (dw - (a * dw).sum(axis=-1, keepdims=True))
     - keep is missing from da: of a dropped weight the output knows nothing.
           keep * (dw - inner) / r → (dw - inner) / r
+    - Divided by the sum of all weights of a row. Only what was kept is added up below the fraction.
+          r = kept.sum(axis=-1, keepdims=True) → r = a.sum(axis=-1, keepdims=True)
+    - Divided by the sum of all weights of a row. Only what was kept is added up below the fraction, and so
+      no dropped weight has a gradient.
+          r = kept.sum(axis=-1, keepdims=True) → r = a.sum(axis=-1, keepdims=True)
+          keep * (dw - inner) / r → (keep * dw - inner) / r
+    - keep stands at one of two terms: a dropped weight is in no sum, and its gradient is 0.
+          keep * (dw - inner) / r → (keep * dw - inner) / r
+    - keep was not used: what is dropped is neither in the sum nor in the weights.
+          kept = keep * a → kept = a
+          keep * (dw - inner) / r → (dw - inner) / r
+    - The inner product lacks the weights w: it is the mean of dw with them.
+          inner = (w * dw) → inner = (1 * dw)
+    - This is the backward of softmax, with the kept weights before they are divided. The a are inputs here.
+          inner = (w * dw) → inner = (kept * dw)
+          keep * (dw - inner) / r → kept * (dw - inner)
+    - This is the backward of softmax, with the kept weights not divided in front. The a are inputs here.
+          keep * (dw - inner) / r → kept * (dw - inner)
     - The division by r is missing from da.
           keep * (dw - inner) / r → keep * (dw - inner)
     - Multiplied by r where the forward divides.
@@ -310,7 +360,7 @@ EXPECTED = Exercise(
           p / (1 - p) * → 0.5 * p / (1 - p) *
     - The x of the added term is not squared: a variance has the square.
           (x**2).sum(axis=0) → x.sum(axis=0)
-    - The square of a sum in place of a sum of squares: sequences have masks of their own.
+    - The square of a sum in place of a sum of squares: examples have masks of their own.
           (x**2).sum(axis=0) → x.sum(axis=0) ** 2
     - The x of the added term is missing: this is plain weight decay.
           p / (1 - p) * (x**2).sum(axis=0) * w → p / (1 - p) * w
@@ -412,6 +462,10 @@ WINDOW = Exercise(
           size = np.abs(g[g != 0]) → size = np.abs(g)
     - Gradients have signs: the least *size* is asked for.
           size = np.abs(g[g != 0]) → size = g[g != 0]
+    - Gradients have signs: the largest *size* is asked for.
+          65520.0 / size.max() → 65520.0 / g.max()
+    - Powers below 0 or above 24 were not looked at. Large or small gradients need them.
+          return low, high → return np.clip(low, 0, 24), np.clip(high, 0, 24)
     - Only positive gradients were looked at.
           size = np.abs(g[g != 0]) → size = g[g > 0]
     - 2⁻²⁴ is the least number above 0. But what lies above half of it is rounded up to it.
