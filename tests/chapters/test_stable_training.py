@@ -1,0 +1,369 @@
+"""Chapter 14: what it measures with; its exercises, derived again, solved otherwise and answered wrongly."""
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from judging import check_answers
+from sympy import Integer, Rational, simplify, symbols
+
+from handgrad import check
+from handgrad.chapters.stable_training import deep, exercises, figures, halves, house, torch_layer, trials
+from handgrad.ops import dropout, dropout_backward
+
+# What is measured -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_the_gradient_of_a_stack_of_layers_is_its_derivative(activation):
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal(shape) for shape in ((3, 5), (5, 2))]
+
+    def forward(x):
+        levels, caches = deep.stack(x, weights, activation)
+        return levels[-1], caches
+
+    pair = check.Pair(forward, lambda dy, caches: deep.stack_backward(dy, caches, activation)[0])
+    check.differences(pair, rng, {"x": rng.standard_normal((4, 3))}, {})
+
+
+def test_the_law_is_a_product():
+    forward, backward = deep.law([2, 3, 5], 2)
+    np.testing.assert_allclose(forward, 1)
+    np.testing.assert_allclose(backward, [5 / 2, 5 / 3, 1])
+    forward, backward = deep.law([2, 3, 5], 2, "out")
+    np.testing.assert_allclose(forward, [1, 2 / 3, 2 / 5])
+    np.testing.assert_allclose(backward, 1)
+
+
+@pytest.mark.parametrize("v", [0.3, 1, 2.5])
+def test_the_share_of_gelu_is_its_integral(v):
+    def square(z):
+        return (z * mpmath.ncdf(z)) ** 2 * mpmath.npdf(z, 0, mpmath.sqrt(v))
+
+    wanted = mpmath.quad(square, [-mpmath.inf, 0, mpmath.inf]) / v
+    np.testing.assert_allclose(deep.gelu_share(v), float(wanted), rtol=1e-9)
+
+
+def test_rounding_keeps_type_and_signs():
+    for kind in (np.float32, np.float64):
+        x = np.array([-0.0, 1e-9, -1e-9, 70000, -70000, 1 + 2**-11], kind)
+        y = halves.rounded(x)
+        assert y.dtype == kind
+        np.testing.assert_array_equal(y, [0, 0, 0, np.inf, -np.inf, 1])
+        assert np.signbit(y).tolist() == np.signbit(x).tolist()
+
+
+def test_rounding_ends_in_infinity():
+    np.testing.assert_array_equal(halves.rounded(np.array([1e30, -1e30])), [np.inf, -np.inf])
+
+
+def test_the_scale_is_that_of_torch():
+    finite = [True, True, False, True, True, True, False, False, True]
+    state, ours = (8.0, 0), []
+    for fate in finite:
+        state = halves.next_scale(*state, fate, interval=2)
+        ours.append(state[0])
+    assert ours == torch_layer.scales(finite, 8.0, 2)
+
+
+def test_the_gradients_of_pairs_are_those_of_autograd():
+    share, q = trials.pairs()
+    params = trials.initial(3, N=2, dtype=np.float64)
+    _, grads = trials.gradients(params, share, q)
+    for ours, theirs in zip(trials.leaves(grads), torch_layer.pair_gradients(params, share, q), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-13)
+
+
+def test_an_infinite_step_is_left_out():
+    share, q = trials.pairs()
+    params = trials.initial(0)
+    curve, _, scales = trials.train(
+        params, share, q, 4, half=halves.rounded, scale=2.0**18, dynamic=True, interval=50
+    )
+    assert scales == [2.0**18, 2.0**17, 2.0**17, 2.0**17]
+    assert curve[0] == curve[1] > curve[2]
+
+
+def test_clipping_is_that_of_torch_and_bfloat16_too():
+    arrays = [np.array([[3.0, 4.0]]), np.array([12.0])]
+    shorter, length = torch_layer.clipped(arrays, 6.5)
+    assert length == 13
+    np.testing.assert_allclose(shorter[0], [[1.5, 2]], rtol=1e-6)
+    assert torch_layer.bfloat16(np.float32([1 + 2**-9])) == 1
+
+
+def test_the_bad_batch_leaves_no_trace_if_clipped():
+    np.testing.assert_allclose(house.moves(1.0, at=20, steps=40), 1, rtol=1e-5)
+    assert house.moves(np.inf, at=20, steps=40)[25] < 0.95
+
+
+def test_masks_drawn_anew_are_right_on_average_only():
+    rng, dy = np.random.default_rng(0), np.array([1.0, -2.0])
+    np.testing.assert_allclose(house.average_dx(dropout_backward, dy, 0.3, rng), dy, rtol=0.05)
+
+
+# The figures ------------------------------------------------------------------------------------------------
+
+
+def test_the_figures_find_room():
+    assert figures.graph().axes
+    shown = figures.by_hand([2, -4], [True, False], [4, 0], [2, 0], [1, 1]).axes[0].texts
+    assert [text.get_text() for text in shown].count("× 2") == 1
+    words = figures.histogram_words([np.array([2.0**-26, 1.0]), np.array([1.0])])
+    assert words(0).startswith("Scale 2 to the power 0: 50.0% of the logits and 0.0%")
+    assert "some overflow" in words(16) and "none overflows" in words(15)
+
+
+# 1 ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_variance_is_that_of_a_leaky_layer():
+    a, rng = 0.3, np.random.default_rng(0)
+    x = rng.standard_normal(40)
+    z = x @ rng.normal(0, float(exercises.leaky_variance(a, 40)) ** 0.5, (40, 200_000))
+    np.testing.assert_allclose(np.mean(np.where(z > 0, z, a * z) ** 2), np.mean(x**2), rtol=0.02)
+
+
+def test_the_variance_however_written():
+    a, D = symbols("a D", positive=True)
+    assert simplify(exercises.leaky_variance(a, D) - 2 / (D + D * a**2)) == 0
+    answers = [lambda a, D: 2 / D / (1 + a**2), lambda a, D: 1 / (D / Integer(2) + D * a**2 / 2)]
+    check_answers("leaky_variance", answers)
+
+
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        (lambda a, D: 2 / D, "number for ReLU"),
+        (lambda a, D: 2 / ((1 + a) * D), "slopes are averaged"),
+        (lambda a, D: 1 / ((1 + a**2) * D), "half is missing"),
+        (lambda a, D: (2 / ((1 + a**2) * D)) ** Rational(1, 2), "standard deviation"),
+        (lambda a, D: 2 / (1 + a**2), "number of inputs"),
+        (lambda a, D: 1 / (D * a**2), "positive half is missing"),
+        (lambda a, D: 2 / (D + a**2), "multiplies the whole"),
+        (lambda a, D: 2 / D + 2 / (D * a**2), "were added"),
+    ],
+)
+def test_wrong_variances(wrong, words):
+    check_answers("leaky_variance", [wrong], wrong=(words, ""))
+
+
+# 2 ----------------------------------------------------------------------------------------------------------
+
+
+def by_torch(dW, db, counts, s, R):
+    parameters = [torch.nn.Parameter(torch.zeros(d.shape[1:], dtype=torch.float64)) for d in (dW, db)]
+    for parameter, parts in zip(parameters, (dW, db), strict=True):
+        parameter.grad = torch.tensor(np.average(parts, axis=0, weights=counts) / s)
+    length = torch.sqrt(sum((parameter.grad**2).sum() for parameter in parameters))
+    factor = torch.clamp(R / length, max=1.0)
+    return tuple((factor * parameter.grad).numpy() for parameter in parameters)
+
+
+def by_one_vector(dW, db, counts, s, R):
+    rows = np.concatenate([dW.reshape(len(dW), -1), db], axis=1) / s
+    g = counts @ rows / counts.sum()
+    g = g if g @ g <= R * R else R * g / (g @ g) ** 0.5
+    return g[: dW[0].size].reshape(dW[0].shape), g[dW[0].size :]
+
+
+def test_the_end_of_a_step_otherwise():
+    check_answers("unscaled_and_clipped", [by_torch, by_one_vector])
+
+
+def test_wrong_ends_of_a_step():
+    def ends(weigh, before=1.0, after=1.0):
+        def answer(dW, db, counts, s, R):
+            gW, gb = (np.tensordot(weigh(counts), g, 1) / s**before for g in (dW, db))
+            factor = min(1, R / np.sqrt((gW**2).sum() + (gb**2).sum()))
+            return factor * gW / s**after, factor * gb / s**after
+
+        return answer
+
+    def share(counts):
+        return counts / counts.sum()
+
+    def each_alone(dW, db, counts, s, R):
+        gW, gb = (np.tensordot(share(counts), g, 1) / s for g in (dW, db))
+        return min(1, R / np.linalg.norm(gW)) * gW, min(1, R / np.linalg.norm(gb)) * gb
+
+    def always(dW, db, counts, s, R):
+        gW, gb = (np.tensordot(share(counts), g, 1) / s for g in (dW, db))
+        factor = R / np.sqrt((gW**2).sum() + (gb**2).sum())
+        return factor * gW, factor * gb
+
+    def stack(dW, db, counts, s, R):
+        factor = min(1, R / np.sqrt(((dW / s) ** 2).sum() + ((db / s) ** 2).sum()))
+        return factor * dW.sum(axis=0) / s, factor * db.sum(axis=0) / s
+
+    told = {
+        ends(share, 0, 1): "before dividing",
+        ends(lambda counts: np.ones(len(counts)) / len(counts), 1, 0): "plain mean",
+        ends(lambda counts: np.ones(len(counts)), 1, 0): "parts of the batch are added",
+        ends(lambda counts: counts, 1, 0): "not yet shares",
+        ends(lambda counts: 1 / counts, 1, 0): "divided by its count",
+        ends(lambda counts: counts / len(counts), 1, 0): "number of parts",
+        each_alone: "by itself",
+        always: "Always brought",
+        stack: "stack of all parts",
+    }
+    for wrong, words in told.items():
+        check_answers("unscaled_and_clipped", [wrong], wrong=(words, ""))
+
+
+# 3 ----------------------------------------------------------------------------------------------------------
+
+
+def renormalised_by_torch(dy, a, v, keep):
+    a, v = torch.tensor(a, requires_grad=True), torch.tensor(v, requires_grad=True)
+    kept = a * torch.tensor(keep)
+    (kept / kept.sum(dim=-1, keepdim=True) @ v).backward(torch.tensor(dy))
+    return a.grad.numpy(), v.grad.numpy()
+
+
+def renormalised_by_loops(dy, a, v, keep):
+    da, dv = np.zeros_like(a), np.zeros_like(v)
+    for b, t in np.ndindex(a.shape[:2]):
+        kept = np.flatnonzero(keep[b, t])
+        r = a[b, t, kept].sum()
+        y = a[b, t, kept] @ v[b, kept] / r
+        for j in kept:
+            da[b, t, j] = dy[b, t] @ (v[b, j] - y) / r
+            dv[b, j] += a[b, t, j] / r * dy[b, t]
+    return da, dv
+
+
+def test_renormalised_dropout_otherwise():
+    check_answers("renormalised_backward", [renormalised_by_torch, renormalised_by_loops])
+
+
+def test_wrong_backwards_of_renormalised_dropout():
+    def constant(dy, a, v, keep):
+        r = (keep * a).sum(axis=-1, keepdims=True)
+        return keep * (dy @ v.mT) / r, (keep * a / r).mT @ dy
+
+    def everywhere(dy, a, v, keep):
+        r = (keep * a).sum(axis=-1, keepdims=True)
+        w, dw = keep * a / r, dy @ v.mT
+        return (dw - (w * dw).sum(axis=-1, keepdims=True)) / r, w.mT @ dy
+
+    def by_all(dy, a, v, keep):
+        r = a.sum(axis=-1, keepdims=True)
+        w, dw = keep * a / r, dy @ v.mT
+        return (keep * dw - (w * dw).sum(axis=-1, keepdims=True)) / r, w.mT @ dy
+
+    def by_all_outside(dy, a, v, keep):
+        r = a.sum(axis=-1, keepdims=True)
+        w, dw = keep * a / r, dy @ v.mT
+        return keep * (dw - (w * dw).sum(axis=-1, keepdims=True)) / r, w.mT @ dy
+
+    def no_keep(dy, a, v, keep):
+        w, dw = a / a.sum(axis=-1, keepdims=True), dy @ v.mT
+        return dw - (w * dw).sum(axis=-1, keepdims=True), w.mT @ dy
+
+    def one_term(dy, a, v, keep):
+        r = (keep * a).sum(axis=-1, keepdims=True)
+        w, dw = keep * a / r, dy @ v.mT
+        return (keep * dw - (w * dw).sum(axis=-1, keepdims=True)) / r, w.mT @ dy
+
+    told = {
+        constant: "as a constant",
+        everywhere: "keep is missing",
+        by_all: "sum of all weights",
+        by_all_outside: "sum of all weights",
+        no_keep: "was not used",
+        one_term: "one of two terms",
+    }
+    for wrong, words in told.items():
+        check_answers("renormalised_backward", [wrong], wrong=(words, ""))
+
+
+# 4 ----------------------------------------------------------------------------------------------------------
+
+
+def over_all_masks(x, w, t, p):
+    """The gradient of the mean loss, by all 2^D masks of each example."""
+    dw = np.zeros_like(w)
+    for row, target in zip(x, t, strict=True):
+        for bits in np.ndindex((2,) * len(w)):
+            keep = np.array(bits, bool)
+            y, _ = dropout(row, keep, p)
+            dw += np.prod(np.where(keep, 1 - p, p)) * (y @ w - target) * y
+    return dw
+
+
+def by_moments(x, w, t, p):
+    second = np.einsum("bi,bj->ij", x, x)
+    second[np.diag_indices(len(w))] /= 1 - p
+    return second @ w - x.T @ t
+
+
+def test_the_mean_over_masks_otherwise():
+    check_answers("expected_dw", [over_all_masks, by_moments])
+
+
+def test_wrong_means_over_masks():
+    def plain(x, w, t, p):
+        return x.T @ (x @ w - t)
+
+    def whole(x, w, t, p):
+        return x.T @ (x @ w / (1 - p) - t)
+
+    def decay(x, w, t, p):
+        return plain(x, w, t, p) + p / (1 - p) * w
+
+    told = {plain: "without dropout", whole: "as a whole", decay: "plain weight decay"}
+    for wrong, words in told.items():
+        check_answers("expected_dw", [wrong], wrong=(words, ""))
+
+
+# 5 ----------------------------------------------------------------------------------------------------------
+
+
+def by_trying(g):
+    """Ask float16 itself."""
+
+    def kept(n):
+        with np.errstate(over="ignore"):
+            there = np.ldexp(g, n).astype(np.float16)
+        return ((there == 0) == (g == 0)).all(), np.isfinite(there).all()
+
+    low = next(n for n in range(-60, 80) if kept(n)[0])
+    return float(low), float(next(n for n in range(80, -60, -1) if kept(n)[1]))
+
+
+def by_frexp(g):
+    m, e = np.frexp(np.abs(g[g != 0]))
+    least, largest = np.min(np.ldexp(m, e)), np.max(np.ldexp(m, e))
+    (m_0, e_0), (m_1, e_1) = np.frexp(least), np.frexp(largest)
+    return float(-24 - e_0 + (m_0 == 0.5)), float(16 - e_1 - (m_1 * 2**16 >= 65520))
+
+
+def test_the_window_otherwise():
+    check_answers("scale_window", [by_trying, by_frexp])
+
+
+def test_wrong_windows():
+    def window(at=-25.0, end=65520.0, zeros=False):
+        def answer(g):
+            size = np.abs(g if zeros else g[g != 0])
+            with np.errstate(divide="ignore"):
+                low = np.floor(np.log2(2.0**at / size.min())) + 1
+            return low, np.ceil(np.log2(end / size.max())) - 1
+
+        return answer
+
+    def signed(g):
+        return window()(g)[0], np.ceil(np.log2(65520 / g.max())) - 1
+
+    def searched(g):
+        low, high = window()(g)
+        return np.clip(low, 0, 24), np.clip(high, 0, 24)
+
+    told = {signed: "the largest .size", searched: "above 24"}
+    for wrong, words in told.items():
+        check_answers("scale_window", [wrong], wrong=(words, ""))
+    told = {window(zeros=True): "Zeros", window(at=-24.0): "above half", window(end=65504.0): "middle"}
+    for wrong, words in told.items():
+        check_answers("scale_window", [wrong], wrong=(words, ""))
