@@ -89,9 +89,6 @@ REFUTATIONS = Exercise(
     - These are yes and no. How large the largest violation is, is asked.
           np.abs(turn).max(axis=(1, 2)) → 1.0 * (np.abs(turn).max(axis=(1, 2)) > 1e-9)
           np.abs(shift).max(axis=1) → 1.0 * (np.abs(shift).max(axis=1) > 1e-9)
-    - The two sides of each equation are compared by their largest entries. They are to be compared entry by
-      entry, and then the largest difference is taken.
-          np.abs(turn).max(axis=(1, 2)) → np.abs(np.abs(asks).max(axis=(1, 2)) - np.abs(reads).max(axis=(1, 2)))
     - The gradients of the values add up to 0 here. They need not: a row that is added to all values is
       added to every output, so they add up to what arrives there.
           dv.sum(axis=1) - dy.sum(axis=0) → dv.sum(axis=1)
@@ -195,7 +192,7 @@ INTO_ROWS = Exercise(
           dtable = dz @ v.mT / T → da = table * (dz @ v.mT)
           dq = dtable @ k → dtable = (da - table * da.sum(axis=-1, keepdims=True)) / T; dq = dtable @ k
     - A softmax was put in, with its backward. There is none here: the weights are the scores, divided by T.
-          table = q @ k.mT / T → table = np.exp(q @ k.mT / T); table = table / table.sum(axis=-1, keepdims=True)
+          table = q @ k.mT / T → w = np.exp(q @ k.mT / T); table = w / w.sum(axis=-1, keepdims=True)
           dtable = dz @ v.mT / T → da = table * (dz @ v.mT)
           dq = dtable @ k → dtable = (da - table * da.sum(axis=-1, keepdims=True)) / T; dq = dtable @ k
     - In dK the table is not transposed. Key s collects from all who ask, the column s of the table.
@@ -362,8 +359,8 @@ CROSSOVER = Derivation(
           (projections + gated) → projections
     - The projections are missing.
           (projections + gated) → gated
-    - The share of the heads is upside down: keys and values have H_kv of H heads, which makes their projections
-      cheaper.
+    - The share of the heads is upside down: keys and values have H_kv of H heads, which makes their
+      projections cheaper.
           2 * D * H_kv * K → 2 * D * H * K * H / H_kv
     - Scores only are counted, or sums only, and T²/2 pairs. Both cost K multiply-adds for each pair and head,
       and there are T (T + 1)/2 pairs.
