@@ -6,8 +6,8 @@ nothing to look at, the entry is None.
 
 import numpy as np
 
-from ...model import forward
 from ...config import Config, init
+from ...model import forward
 from ...ops import (
     attention,
     attention_backward,
@@ -33,7 +33,7 @@ TOLERANCE = 1e-3
 SEEDS = range(3)
 
 
-# Training with a printed rule, on the task of chapter 08 -------------------------------------------------------
+# Training with a printed rule, on the task of chapter 08 ----------------------------------------------------
 
 
 def right(dq, dk, back):
@@ -137,7 +137,7 @@ def below(ends, level):
     return max(0.0, 1 - max(ends) / level)
 
 
-# The entries --------------------------------------------------------------------------------------------------
+# The entries ------------------------------------------------------------------------------------------------
 
 
 def backwards():
@@ -267,7 +267,11 @@ def matrix(attended, leaking, reported):
     found["E8"] = {"count": n / (n / B) - 1}
     found["E10"] = {"count": T * n / reported[0][0]["targets"] - 1}
     found["E11"] = {"invariance": dropout_moves()[0]}
-    for name, report in (("E8", "divided by rows"), ("E10", "padding counted"), ("E11", "rows it was trained on")):
+    for name, report in (
+        ("E8", "divided by rows"),
+        ("E10", "padding counted"),
+        ("E11", "rows it was trained on"),
+    ):
         found[name] |= {
             "known level": below(ends_of(report), 1),
             "falling loss": above(ends_of(report), began / max(level for _, level in levels)),
@@ -285,14 +289,18 @@ def matrix(attended, leaking, reported):
     }
     base = counts.base()
     found["E14"] = {"count": base["own head"] / 86e6 - 1}
-    found["E15"] = {"count": 4 / (counts.products(100, 512, 8, 2048)[0] / counts.products(50, 512, 8, 2048)[0]) - 1}
+    found["E15"] = {
+        "count": 4 / (counts.products(100, 512, 8, 2048)[0] / counts.products(50, 512, 8, 2048)[0]) - 1
+    }
     found["E16"] = {"count": 0.5 / max(share for _, share, _ in counts.shares().values()) - 1}
     along, toward, _ = losses.towards_target()
     found["E17"] = {"differences": 1 - toward / abs(toward)}
     printed_block, right_block = counts.blocks()
     found["E19"] = {"count": right_block / printed_block - 1}
     found["E20"] = {
-        "known level": abs(np.mean([numbers["1/N, nothing learned"][0] for numbers, _ in levels]) / began - 1),
+        "known level": abs(
+            np.mean([numbers["1/N, nothing learned"][0] for numbers, _ in levels]) / began - 1
+        ),
         "count": abs(reported[0][0]["targets"] / n / 6 - 1),
         "falling loss": above(
             [numbers["1/N, N blocks"][0] / numbers["1/N, nothing learned"][0] for numbers, _ in levels], 1
@@ -329,7 +337,10 @@ def corrected(attended, leaking, reported):
 
     own = own_gradient(attend, lambda dy, cache: sum(attention_backward(dy, cache)), x)
     causal = {"shapes": 0.0 if attend(x)[0].shape == x.shape else np.inf, "differences": own}
-    causal |= {"known level": below(leaks["causal"], uniform), "falling loss": above(leaks["causal"], uniform)}
+    causal |= {
+        "known level": below(leaks["causal"], uniform),
+        "falling loss": above(leaks["causal"], uniform),
+    }
     found["E6"] = causal | {"invariance": masks.to_the_future(stack.FIRST)}
     found["E9"] = causal | {"invariance": masks.to_later_inputs("decoder")}
     found["E7"] = {

@@ -47,7 +47,7 @@ def with_texts_E():
 
 
 def square_share(n, D, F):
-    """The share of scores and sums in the multiply-adds of one encoder block, counted by running small ones."""
+    """The share of scores and sums in the multiply-adds of one encoder block, by formula."""
     return n / (n + 2 * D + F)
 
 
@@ -82,8 +82,18 @@ def tiny():
     def count(F):
         return accounting.count(
             Config(
-                "encoder", V=50_257, D=64, H=2, F=F, N=2, positions="learned", T_max=64,
-                tied=False, final_norm=False, norm="post", head_bias=True,
+                "encoder",
+                V=50_257,
+                D=64,
+                H=2,
+                F=F,
+                N=2,
+                positions="learned",
+                T_max=64,
+                tied=False,
+                final_norm=False,
+                norm="post",
+                head_bias=True,
             )
         )
 

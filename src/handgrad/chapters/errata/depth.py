@@ -6,6 +6,9 @@ from ...ops import layer_norm, layer_norm_backward, linear, linear_backward, rel
 from ..residuals import stacks
 from .formulas import off
 
+DEEP = (10, 30, 100, 300, 1000)
+"""Numbers of sub-layers for `deep_skips`."""
+
 
 def per_feature(x):
     """What text D's sentence says: mean and variance of each feature over all tokens, x (T, D)."""
@@ -22,18 +25,16 @@ def whose_statistics(T=7, D=16, seed=0):
     other = np.vstack([x[:-1], 3 * x[-1:]])
     shipped, _ = layer_norm(x, np.ones(D), np.zeros(D))
     rules = {"per feature": per_feature, "per token": per_token}
-    return {
-        name: (off(rule(x), shipped), off(rule(other)[0], rule(x)[0])) for name, rule in rules.items()
-    }
+    return {name: (off(rule(x), shipped), off(rule(other)[0], rule(x)[0])) for name, rule in rules.items()}
 
 
-# A loss that is constant: text D's six blocks -----------------------------------------------------------------
+# A loss that is constant: text D's six blocks ---------------------------------------------------------------
 
 
 def six_blocks(eps, loss, norm=True, seed=0, N=6, T=10, D=16):
     """Norms of the gradients of the first weight in each of N blocks LN(x + FFN(x)).
 
-    loss: "mean square" of the outputs, as printed, or a "projection" on a random array. Without norm, x + FFN.
+    loss: "mean square" of the outputs, as printed, or a "projection" on a random array. norm: or x + FFN(x).
     """
     rng = np.random.default_rng(seed)
     x, direction = rng.standard_normal((T, D)), rng.standard_normal((T, D))
@@ -55,7 +56,7 @@ def six_blocks(eps, loss, norm=True, seed=0, N=6, T=10, D=16):
     return np.array(norms[::-1])
 
 
-# The skip, and depth -----------------------------------------------------------------------------------------
+# The skip, and depth ----------------------------------------------------------------------------------------
 
 
 def skips(depths, seeds):
@@ -66,7 +67,11 @@ def skips(depths, seeds):
         for seed in seeds:
             x, dy, rng = stacks.inputs(seed)
             layers = stacks.draw(["feed-forward"] * N, rng)
-            for place, branch, ratios in (("post", False, alone), ("none", False, bare), ("post", True, whole)):
+            for place, branch, ratios in (
+                ("post", False, alone),
+                ("none", False, bare),
+                ("post", True, whole),
+            ):
                 _, caches = stacks.stack(x, layers, place)
                 back, _ = stacks.stack_backward(dy, caches, branch=branch)
                 ratios.append(stacks.size(back[0]) / stacks.size(dy))

@@ -16,7 +16,7 @@ def delta(i, j):
     return 1.0 * (i == j)
 
 
-# Rows: the Jacobian of the softmax ------------------------------------------------------------------------
+# Rows: the Jacobian of the softmax --------------------------------------------------------------------------
 
 
 def jacobian(rule, a):
@@ -45,7 +45,7 @@ def measured(s, step=1e-5):
     return found
 
 
-# Columns: four lines of text C ----------------------------------------------------------------------------
+# Columns: four lines of text C ------------------------------------------------------------------------------
 
 
 def standard_names(K=4, D=5, T=6, seed=6):
@@ -128,3 +128,38 @@ def stored_other_way(T=5, D=3, F=4, seed=10):
 def row_jacobian(a):
     """Diag(a) − aaᵀ and Diag(a) − aᵀa for a row a (1, n): the shapes of both products, and the Jacobian."""
     return (a @ a.T).shape, (a.T @ a).shape, np.diag(a[0]) - a.T @ a
+
+
+# What moves -------------------------------------------------------------------------------------------------
+
+
+def answers(K=4, D=5, T=6, seed=6):
+    """{erratum and gradient: (as printed, by differences)} of one head in columns; of E1, by its scores."""
+    rng = np.random.default_rng(seed)
+    A, B, C = rng.standard_normal((3, K, D))
+    X, E = rng.standard_normal((D, T)), rng.standard_normal((K, T))
+    _, (q, k, v, a) = columns.forward(A, B, C, X)
+    da, root = v.T @ E, K**0.5
+    dc = a * (da - (a * da).sum(axis=0))
+    h = (a * da).sum(axis=0)  # E1 in columns: ∂a_it/∂c_ns as printed, contracted
+    scores = q.T @ k / root
+
+    def head(A=A, X=X):
+        return columns.forward(A, B, C, X)[0]
+
+    def of_q(q):
+        return v @ softmax((q.T @ k / root).T)[0].T
+
+    dq, dA = columns.slope(of_q, q, E), columns.slope(lambda A: head(A=A), A, E)
+    dX = columns.slope(lambda X: head(X=X), X, E)
+    values = C.T @ E @ a.T
+    return {
+        "E1: dc": (
+            h[None] - (a @ h)[:, None],
+            columns.slope(lambda c: v @ softmax(c.T)[0].T, scores, E),
+        ),
+        "E2: dQ": (k @ dc / root, dq),
+        "E3: dA": (dq @ X.T / root, dA),
+        "E4: dA": (k @ dc @ X.T / root, dA),
+        "E5: dX": ((A.T @ k + B.T @ q) @ dc / root + values, dX),
+    }

@@ -1,14 +1,20 @@
-"""Losses and what is reported of them: a chain of tokens whose entropy is known, a table of logits trained on it
-by its own gradient, and the numbers that five ways of reporting make of one training."""
+"""Losses and what is reported of them.
+
+A chain of tokens whose entropy is known, a table of logits trained on it by its own gradient, and the numbers
+that five ways of reporting make of one training.
+"""
 
 import numpy as np
 
 from ...ops import cross_entropy, cross_entropy_backward, softmax
 
+CASES = ("as assumed", "mean 0.1", "one matrix")
+"""What `products` can be asked."""
+
 V, PAD, LENGTH = 8, 8, 24  # tokens, the mark that fills rows up, and their length
 
 
-# A chain with a known entropy --------------------------------------------------------------------------------
+# A chain with a known entropy -------------------------------------------------------------------------------
 
 
 def chain(rng):
@@ -17,7 +23,7 @@ def chain(rng):
 
 
 def entropy(P):
-    """The least expected loss of the next token, in nats: the entropies of the rows, by how often each comes."""
+    """The least expected loss of the next token, in nats: entropies of the rows, by how often each comes."""
     values, vectors = np.linalg.eig(P.T)
     often = np.real(vectors[:, np.argmax(values.real)])
     often = often / often.sum()
@@ -25,7 +31,7 @@ def entropy(P):
 
 
 def rows(rng, P, n):
-    """n rows (n, LENGTH + 1) of tokens that begin where they would in a long text, the shorter ones padded."""
+    """n rows (n, LENGTH + 1) of tokens that begin as they would in a long text; shorter ones are padded."""
     values, vectors = np.linalg.eig(P.T)
     often = np.abs(np.real(vectors[:, np.argmax(values.real)]))
     found, sums = np.full((n, LENGTH + 1), PAD), P.cumsum(axis=1)
@@ -92,7 +98,7 @@ def reports(seed, n=128, few=8, B=16):
     return {name: tuple(map(float, pair)) for name, pair in found.items()} | tallies, entropy(P)
 
 
-# A curve, a sign, a factor -------------------------------------------------------------------------------------
+# A curve, a sign, a factor ----------------------------------------------------------------------------------
 
 
 def plotted(z):
@@ -120,7 +126,7 @@ def mean_gradient(seed=0, T=6, classes=9):
     return float(ratio.min()), float(ratio.max())
 
 
-# What is assumed of scores ---------------------------------------------------------------------------------------
+# What is assumed of scores ----------------------------------------------------------------------------------
 
 
 def products(case, K=16, D=128, draws=4000, seed=0):

@@ -34,7 +34,7 @@ def to_the_future(pair, T=6, K=4, seed=0):
 
 
 def to_later_inputs(kind, T=6, seed=0):
-    """A whole language model, "encoder" without a mask or "decoder" with it: the same share for its inputs."""
+    """The same share for the inputs of a whole model, "encoder" without a mask or "decoder" with it."""
     config = Config(kind, V=9, D=8, H=2, F=12, N=2, positions="learned", T_max=T)
     params = init(config, np.random.default_rng(seed))
     tokens = np.random.default_rng(seed).integers(0, 9, (1, T))
@@ -55,7 +55,7 @@ def own_token(shifted, T=6, seed=0):
 
 
 def padding(masked, seed=0):
-    """How far the logits move, relative, if two pads at the end of the source are two more: masked, or not."""
+    """How far the logits move, relative, if the source has two pads more at its end: masked, or not."""
     config = Config("encoder-decoder", V=9, D=8, H=2, F=12, N=2, pad=0 if masked else None)
     params = init(config, np.random.default_rng(seed))
     source = np.array([[3, 5, 4, 7, 0, 0]])
@@ -65,14 +65,16 @@ def padding(masked, seed=0):
     return off(long, short)
 
 
-# Training on tokens in which there is nothing to learn -----------------------------------------------------------
+# Training on tokens in which there is nothing to learn ------------------------------------------------------
 
 
 def trained(kind, seed, steps=400, V=10, rate=0.01):
     """The loss of each step on fresh random tokens: "causal", "late" or "none", by hand-written gradients."""
     from ... import optim
 
-    config = Config("decoder", V=V, D=32, H=2, F=64, N=1, T_max=6, positions="learned", norm="pre", final_norm=True)
+    config = Config(
+        "decoder", V=V, D=32, H=2, F=64, N=1, T_max=6, positions="learned", norm="pre", final_norm=True
+    )
     mask = None if kind == "none" else np.tri(6, dtype=bool)
     pair = stack.LAST if kind == "late" else stack.FIRST
     rng = np.random.default_rng(seed)
