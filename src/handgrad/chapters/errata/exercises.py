@@ -75,6 +75,20 @@ REFUTATIONS = Exercise(
     - The violations are added in both results. The largest one is asked.
           np.abs(turn).max(axis=(1, 2)) → np.abs(turn).sum(axis=(1, 2))
           np.abs(shift).max(axis=1) → np.abs(shift).sum(axis=1)
+    - The violations are added in `shifted`. The largest one is asked.
+          np.abs(shift).max(axis=1) → np.abs(shift).sum(axis=1)
+    - The violations are averaged in `shifted`. The largest one is asked.
+          np.abs(shift).max(axis=1) → np.abs(shift).mean(axis=1)
+    - The violations are averaged in both results. The largest one is asked.
+          np.abs(turn).max(axis=(1, 2)) → np.abs(turn).mean(axis=(1, 2))
+          np.abs(shift).max(axis=1) → np.abs(shift).mean(axis=1)
+    - Each value's gradient is compared with the sum of what arrives. All values get the row that is
+      added, so their gradients are summed first.
+          shift = dv.sum(axis=1) - dy.sum(axis=0) → shift = (dv - dy.sum(axis=0)).reshape(len(dv), -1)
+    - Queries are multiplied with their gradients over the components, which gives T × T numbers. N joins
+      two components, so the sum is over the tokens, and the result is K × K.
+          turn = asks - reads.mT → turn = np.abs(q @ dq.mT).max((1, 2)) - np.abs(k @ dk.mT).max((1, 2))
+          np.abs(turn).max(axis=(1, 2)) → turn
     - The absolute value is missing in both results: a violation may be negative.
           np.abs(turn) → turn
           np.abs(shift) → shift
@@ -82,8 +96,8 @@ REFUTATIONS = Exercise(
           np.abs(turn) → turn
     - The absolute value is missing in `shifted`: a violation may be negative.
           np.abs(shift) → shift
-    - The absolute value is taken of the largest violation in both results, so that a larger negative one is
-      lost. It belongs to every violation.
+    - The absolute value is taken of the largest violation in both results, so that a larger negative one
+      is lost. It belongs to every violation.
           np.abs(turn).max(axis=(1, 2)) → np.abs(turn.max(axis=(1, 2)))
           np.abs(shift).max(axis=1) → np.abs(shift.max(axis=1))
     - These are yes and no. How large the largest violation is, is asked.
@@ -185,13 +199,23 @@ INTO_ROWS = Exercise(
           dW_k = (dk.mT @ x).sum(axis=0) → dW_k = (dk.mT @ x).mean(axis=0)
     - dW_k is averaged over the tokens once more. The T of the layer divides already.
           dW_k = (dk.mT @ x).sum(axis=0) → dW_k = (dk.mT @ x).sum(axis=0) / T
+    - dW_k is that of the first sequence. The matrix is shared by all of them, so their parts add.
+          dW_k = (dk.mT @ x).sum(axis=0) → dW_k = (dk.mT @ x)[0]
+    - dW_k contains the path through the queries. That belongs to W_q, which is another matrix.
+          dW_k = (dk.mT @ x).sum(axis=0) → dW_k = ((dk + dq).mT @ x).sum(axis=0)
+    - This layer is causal: what comes later is left out. In the text every token reads all of them.
+          table = q @ k.mT / T → table = np.tril(q @ k.mT) / T
+          dtable = dz @ v.mT / T → dtable = np.tril(dz @ v.mT) / T
+    - Where dx should stand, stands z, the output.
+          dx = dq @ W_q + dk @ W_k + dv @ W_v → dx = table @ v
     - dW_k is kept for each sequence. The matrix is shared by all of them, so their parts add.
           dW_k = (dk.mT @ x).sum(axis=0) → dW_k = dk.mT @ x
     - Softmax's backward stands in the way of queries and keys. There is no softmax here: the weights are
       the scores, divided by T.
           dtable = dz @ v.mT / T → da = table * (dz @ v.mT)
           dq = dtable @ k → dtable = (da - table * da.sum(axis=-1, keepdims=True)) / T; dq = dtable @ k
-    - A softmax was put in, with its backward. There is none here: the weights are the scores, divided by T.
+    - A softmax was put in, with its backward. There is none here: the weights are the scores, divided by
+      T.
           table = q @ k.mT / T → w = np.exp(q @ k.mT / T); table = w / w.sum(axis=-1, keepdims=True)
           dtable = dz @ v.mT / T → da = table * (dz @ v.mT)
           dq = dtable @ k → dtable = (da - table * da.sum(axis=-1, keepdims=True)) / T; dq = dtable @ k
@@ -207,7 +231,8 @@ INTO_ROWS = Exercise(
           dv = table.mT @ dz → dv = T * table.mT @ dz
     - The division by T is missing on the way through the queries.
           dq = dtable @ k → dq = T * dtable @ k
-    - Each token is combined with itself only. Query t reads every source s, and all of them get a gradient.
+    - Each token is combined with itself only. Query t reads every source s, and all of them get a
+      gradient.
           dq = dtable @ k → dq = (v * dz).sum(axis=-1, keepdims=True) * k / T
           dk = dtable.mT @ q → dk = (v * dz).sum(axis=-1, keepdims=True) * q / T
           dv = table.mT @ dz → dv = (k * q).sum(axis=-1, keepdims=True) * dz / T
@@ -273,6 +298,13 @@ WEIGHT_NORM = Exercise(
     - The mean along v is subtracted, as in a root mean square. The length here is a sum of squares,
       without 1/D.
           dW - dg * u → dW - dg * u / len(v)
+    - The root of the mean square stands in the place of the length, and a mean where ⟨dW, v⟩ is asked.
+      The length is a sum, without 1/D.
+          length = np.sqrt((v * v).sum(axis=0)) → length = np.sqrt((v * v).mean(axis=0))
+          dW - dg * u → dW - dg * u / len(v)
+    - Inputs and gradients are summed over the tokens, and then multiplied. Each token's input belongs to
+      its own gradient: first multiply, then sum.
+          dW = np.einsum("btd,btf->df", x, dy) → dW = np.outer(x.sum(axis=(0, 1)), dy.sum(axis=(0, 1)))
     - The length is that of the rows. Each output has a column of its own.
           length = np.sqrt((v * v).sum(axis=0)) → length = np.sqrt((v * v).sum(axis=1, keepdims=True))
     - One length is taken for the whole matrix. Each output has a column, and a length, of its own.
@@ -362,8 +394,8 @@ CROSSOVER = Derivation(
     - The share of the heads is upside down: keys and values have H_kv of H heads, which makes their
       projections cheaper.
           2 * D * H_kv * K → 2 * D * H * K * H / H_kv
-    - Scores only are counted, or sums only, and T²/2 pairs. Both cost K multiply-adds for each pair and head,
-      and there are T (T + 1)/2 pairs.
+    - Scores only are counted, or sums only, and T²/2 pairs. Both cost K multiply-adds for each pair and
+      head, and there are T (T + 1)/2 pairs.
           pairs = H * K → pairs = H * K / 2
           / pairs - 1 → / pairs
     - All T² pairs are counted, and 1 is taken away all the same. It comes from T (T + 1)/2 pairs.
@@ -457,6 +489,22 @@ MEAN_OF_MEANS = Exercise(
     - Only the first tokens up to a sequence's number of targets are taken. `keep` says which ones, and
       they may lie anywhere.
           rows = (m > 0).sum() → rows = (m > 0).sum(); keep = np.arange(keep.shape[1]) < m
+    - Each sequence's mean has the weight m/Σm, which gives the mean over all tokens that count. The loop
+      weighs all sequences alike. In dz the number of sequences divides besides.
+          loss = -(weight * log_p).sum() → loss = -(keep / m.sum() * log_p).sum()
+          dz = weight[..., None] * (p - right) → dz = (keep / m.sum() / rows)[..., None] * (p - right)
+    - The logarithm is missing in the loss: this is the mean of 1 - p.
+          loss = -(weight * log_p).sum() → loss = (weight * (1 - np.exp(log_p))).sum()
+    - The logarithm is missing in the loss: this is the mean of p, with a minus.
+          loss = -(weight * log_p).sum() → loss = -(weight * np.exp(log_p)).sum()
+    - In dz only the right token's logit has a gradient. Each logit is in the denominator of the softmax,
+      and gets p.
+          dz = weight[..., None] * (p - right) → dz = weight[..., None] * (p - right) * right
+    - The backward of the softmax is applied to p minus the row with the 1. That has it in it already.
+          (p - right) → (p * (p - right - (p * (p - right)).sum(axis=-1, keepdims=True)))
+    - Logits of tokens that do not count are set to 0, and the tokens counted all the same.
+          p = np.exp(z - z.max(axis=-1, keepdims=True)) → z = z * keep[..., None]; p = np.exp(z)
+          weight = keep / np.maximum(m, 1) / rows → weight = np.ones(keep.shape) / keep.size
     - In dz what does not count is not left out. In the loss it is.
           dz = weight[..., None] * (p - right) → dz = (p - right) / np.maximum(m, 1)[..., None] / rows
     - In dz each token weighs 1: the divisions of the loss belong to the gradient as well.
