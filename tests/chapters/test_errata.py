@@ -117,9 +117,12 @@ def test_a_table_has_a_row_for_each_claim_of_its_groups():
     shown = claims.table("E4 E1")
     head, rule, *rows = shown._repr_markdown_().splitlines()
     assert repr(shown) == shown.text and len(rows) == 3
-    assert all(line.count("|") == 3 for line in (head, rule, *rows))
-    assert rows[2].startswith("| **D** 3.2<br>✗ wrong | E1: $") and "(proof; chapter 2)" in rows[2]
-    assert "A4" in str(claims.table(["A4"])) and "R: " not in str(claims.table(["R"]))
+    assert all(line.count("|") == 2 for line in (head, rule, *rows))
+    assert (
+        rows[2].startswith("| **E1.** D, 3.2: ✗ wrong (proof, chapter 2)<br>$")
+        and "<br>**Right:** $" in rows[2]
+    )
+    assert "A4" in str(claims.table(["A4"])) and "R." not in str(claims.table(["R"]))
     with pytest.raises(ValueError, match="expected some of E1 to R, got E25"):
         claims.table("E1 E25")
 

@@ -119,13 +119,13 @@ class Markdown:
 
 
 def table(groups):
-    """The claims of some groups, "E1 E2", as a table of two columns: where; what is said and what holds."""
-    lines = ["| where | what it says, and what holds |", "|:--|:--|"]
+    """The claims of some groups, "E1 E2", as a table of one column, which fits a phone."""
+    lines = ["| what a text says, and what holds |", "|:--|"]
     for claim in of(groups):
-        where = f"**{claim.text}** {claim.section}<br>{VERDICTS[claim.verdict]} {claim.verdict}"
-        group = "" if claim.group == "R" else f"{claim.group}: "
-        more = f" ({claim.evidence}; chapter {claim.chapter})" if claim.chapter else f" ({claim.evidence})"
-        lines.append(f"| {where} | {group}{claim.says}<br>**Right:** {claim.right}{more} |")
+        group = "" if claim.group == "R" else f"**{claim.group}.** "
+        shown = claim.evidence + (f", chapter {claim.chapter}" if claim.chapter else "")
+        where = f"{group}{claim.text}, {claim.section}: {VERDICTS[claim.verdict]} {claim.verdict} ({shown})"
+        lines.append(f"| {where}<br>{claim.says}<br>**Right:** {claim.right} |")
     return Markdown("\n".join(lines))
 
 
