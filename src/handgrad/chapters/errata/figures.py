@@ -125,9 +125,7 @@ def _tile(x, y, colour):
 
 
 def _share(entry):
-    if np.isinf(entry):
-        return "∞"
-    return f"{entry:.0%}" if entry >= 0.01 else f"{entry:.1%}"
+    return "∞" if np.isinf(entry) else f"{entry:.1g}" if entry < 0.1 else f"{entry:.2g}"
 
 
 def depth(found, deep):
