@@ -1,11 +1,25 @@
 """The runs of chapter 20 measure what they say: each is derived a second time, in another way."""
 
+import re
+from pathlib import Path
+
+import nbformat
 import numpy as np
 import pytest
 
 from handgrad.chapters.attention import directory
 from handgrad.chapters.errata import checks, counts, depth, figures, formulas, losses, masks
 from handgrad.ops import softmax
+
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks/20_errata.ipynb"
+
+
+def test_every_erratum_and_every_convention_can_be_linked():
+    text = "\n".join(cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells)
+    found = re.findall(r"^\(errata-([ea]\d+)\)=$", text, re.MULTILINE)
+    wanted = [f"e{n}" for n in range(1, 25)] + [f"a{n}" for n in range(1, 18)]
+    assert sorted(found) == sorted(wanted)
 
 
 def test_off_is_a_relative_length_and_infinite_for_another_shape():
