@@ -11,7 +11,6 @@ from handgrad.chapters.attention import directory
 from handgrad.chapters.errata import checks, counts, depth, figures, formulas, losses, masks
 from handgrad.ops import softmax
 
-
 NOTEBOOK = Path(__file__).parents[2] / "notebooks/20_errata.ipynb"
 
 
