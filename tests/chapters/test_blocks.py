@@ -307,6 +307,30 @@ def memory_as_long_as_x(dy, dasks, dread):
     return dy + dasks + dread[:, -T:], dread[:, :T]
 
 
+def cut_in_halves(dy, dasks, dread):
+    half = dread.shape[1] // 2
+    return dy + dasks + dread[:, half:], dread[:, :half]
+
+
+def cut_along_the_batch(dy, dasks, dread):
+    dmemory, of_x = np.split(dread, [dread.shape[1] - dy.shape[1]])
+    return dy + dasks + of_x, dmemory
+
+
+def memory_with_the_mean_of_dy(dy, dasks, dread):
+    dx, dmemory = merged_by_loops(dy, dasks, dread)
+    return dx, dmemory + np.mean(dy)
+
+
+def mean_of_dy(dy, da, df, x, gamma):
+    dx, dgamma = parallel_by_branches(dy, da, df, x, gamma)
+    return dx - dy + dy.mean(-1, keepdims=True), dgamma
+
+
+def gamma_outside(dy, da, df, x, gamma):
+    return dy + gamma * rms_back(da + df, x), parallel_by_branches(dy, da, df, x, gamma)[1]
+
+
 def one_connection_for_each_branch(dy, da, df, x, gamma):
     dx, dgamma = parallel_by_branches(dy, da, df, x, gamma)
     return dx + dy, dgamma
@@ -369,6 +393,20 @@ def connection_through_the_outer_norm(dy, x, W, b, gamma_in, gamma_out):
     return dx - dy + rms_back(gamma_out * dy, h @ W + b), dW
 
 
+def gammas_outside(outer, inner):
+    """The sandwich with γ in front of the bracket, in one norm or in both."""
+
+    def answer(dy, x, W, b, gamma_in, gamma_out):
+        h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
+        o = h @ W + b
+        do = gamma_out * rms_back(dy, o) if outer else rms_back(gamma_out * dy, o)
+        back = do @ W.T
+        dx = dy + (gamma_in * rms_back(back, x) if inner else rms_back(gamma_in * back, x))
+        return dx, np.einsum("btd,bte->de", h, do)
+
+    return answer
+
+
 def inner_norm_forgotten(dy, x, W, b, gamma_in, gamma_out):
     h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
     do = rms_back(gamma_out * dy, h @ W + b)
@@ -384,6 +422,11 @@ def inner_norm_forgotten(dy, x, W, b, gamma_in, gamma_out):
         ("merged_gradients", rows_of_the_memory_last, "the memory stands first"),
         ("merged_gradients", cut_behind_row_T, "cut behind row T"),
         ("merged_gradients", memory_as_long_as_x, "Here stand the first T"),
+        ("merged_gradients", cut_in_halves, "cut into two halves"),
+        ("merged_gradients", cut_along_the_batch, "cut along the batch"),
+        ("merged_gradients", memory_with_the_mean_of_dy, "mean of dy is nothing to it"),
+        ("parallel_gradients", mean_of_dy, "hands on the mean of dy over the features"),
+        ("parallel_gradients", gamma_outside, "γ stands in front of the bracket"),
         ("parallel_gradients", one_connection_for_each_branch, "counted twice, once for each branch"),
         ("parallel_gradients", around_the_norm, "The norm is missing"),
         ("same_block_twice", second_use_only, "the second use only"),
@@ -393,6 +436,9 @@ def inner_norm_forgotten(dy, x, W, b, gamma_in, gamma_out):
         ("sandwich_gradients", outer_norm_at_its_result, "taken at what came out of it"),
         ("sandwich_gradients", outer_norm_at_the_sum, "leads around it: it is fed o alone"),
         ("sandwich_gradients", connection_through_the_outer_norm, "The connection passes the outer norm"),
+        ("sandwich_gradients", gammas_outside(True, False), "The γ of the outer norm stands in front"),
+        ("sandwich_gradients", gammas_outside(False, True), "The γ of the inner norm stands in front"),
+        ("sandwich_gradients", gammas_outside(True, True), "Both γ stand in front"),
         ("sandwich_gradients", inner_norm_forgotten, "The inner norm is missing on the way back"),
     ],
 )

@@ -1,5 +1,9 @@
 """Chapter 17: what belongs to it and to nobody else."""
 
+from functools import partial
+from pathlib import Path
+
+import nbformat
 import numpy as np
 import optree
 import pytest
@@ -9,6 +13,8 @@ from scipy.special import log_softmax, softmax
 from handgrad import manual, model
 from handgrad.chapters.language_model import figures, ngrams, trials
 from handgrad.config import init
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "17_language_model.ipynb"
 
 
 @pytest.fixture
@@ -74,6 +80,48 @@ def test_pushes_add_up_to_the_gradient(rng):
     np.testing.assert_allclose(by_token, grads["embedding"]["E"], atol=1e-13)
 
 
+def exchanged_rows(sent, window):
+    """Two places that read the same character, if there are such, get each other's gradient."""
+    same = [(r, s) for s in range(24) for r in range(s) if window[r] == window[s]]
+    r, s = same[0] if same else (3, 7)
+    sent[s:, [r, s]] = sent[s:, [s, r]]
+
+
+def exchanged_costs(sent, window):
+    """Two costs, one after the other, change places in all rows that both have seen."""
+    sent[[5, 6], :6] = sent[[6, 5], :6]
+
+
+@pytest.mark.parametrize("fault", [None, exchanged_rows, exchanged_costs])
+def test_the_chapter_refuses_pushes_at_the_wrong_place(fault, monkeypatch):
+    """Faults that no sum by character sees, in the chapter's own check of the equation."""
+    right, by_character = trials.pushes, []
+
+    def pushes(params, config, window, places):
+        sent = right(params, config, window, places)
+        was = sent.copy()
+        if fault is not None:
+            fault(sent, window)
+            assert not np.array_equal(sent, was)
+        by_character.append([window, was.sum(axis=0), sent.sum(axis=0)])
+        return sent
+
+    monkeypatch.setattr(trials, "pushes", pushes)
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    cells = {cell.id: cell.source for cell in notebook.cells}
+    names = {}
+    for name in ("in-the-head", "config", "source", "pushes", "pushes-separate"):
+        exec(cells[name], names)
+    for window, was, now in by_character[1:]:  # that with repeats
+        for c in set(window[:24]):
+            np.testing.assert_allclose(now[window[:24] == c].sum(axis=0), was[window[:24] == c].sum(axis=0))
+    if fault is None:
+        exec(cells["pushes-check"], names)
+    else:
+        with pytest.raises(AssertionError, match="Not equal to tolerance"):
+            exec(cells["pushes-check"], names)
+
+
 def test_the_slope_by_temperature_is_a_derivative(rng):
     z, y = 3 * rng.normal(size=(4, 5, 7)), rng.integers(0, 7, (4, 5))
     loss = [trials.nats_of(z / tau, y).mean() for tau in (1 - 1e-5, 1 + 1e-5)]
@@ -109,7 +157,7 @@ def test_writing_is_the_same_in_both_ways(rng):
 
 def test_the_figures_draw_what_they_are_given():
     texts = {text.get_text() for text in figures.averages([3, 1, 2], [2, -6, 6]).axes[0].texts}
-    assert {"dv = 1", "dv = −1", "dv = 2", "⅓", "−3", "y = 2"} <= texts
+    assert {"dx = 1", "dx = −1", "dx = 2", "⅓", "−3", "h = 2", "x = 3"} <= texts
     norms = {1: np.array([1.0, 2, 0])}
     words = figures.push_in_words(1, "abcd", norms, bits=[3.0, 2.0, 1.0])
     assert "exactly 0" in words and "c, which costs 2.0 bits" in words
@@ -226,20 +274,54 @@ def test_min_p_dz(rng):
         check_answers("min_p_dz", [unguarded], wrong=("Wrong only in .*no place counts", ""))
 
 
-def test_mixture_dtheta(rng):
-    theta, f = rng.normal(size=3), rng.uniform(0.1, 1, (3, 5))
+def test_fading_memory_gradient(rng):
+    E, w, y = rng.normal(size=(5, 3)), np.array([[0, 2, 2, 4], [1, 1, 0, 1]]), rng.integers(0, 5, (2, 4))
 
-    def by_place(theta, f):
-        lam, found = softmax(theta), np.zeros_like(theta)
-        for column in f.T:
-            jacobian = np.diag(lam) - np.outer(lam, lam)
-            found -= jacobian @ column / (lam @ column) / f.shape[1]
-        return found
+    def loss(E):
+        cost = 0
+        for b in range(2):
+            h = np.zeros(3)
+            for t in range(4):
+                h = 0.7 * h + E[w[b, t]]
+                cost -= log_softmax(E @ h)[y[b, t]]
+        return cost / w.size
 
-    np.testing.assert_allclose(
-        by_place(theta, f), slopes(lambda x: -np.log(softmax(x) @ f).mean(), theta), atol=1e-8
-    )
-    check_answers("mixture_dtheta", [by_place])
+    def answer(E, w, y, alpha, later=True, add=True, both=True, backward=True):
+        """Place by place, forward and back; the options are what is forgotten."""
+        (B, T), dE = w.shape, np.zeros_like(E)
+        for b in range(B):
+            h, dh = [np.zeros(E.shape[1])], np.zeros((T, E.shape[1]))
+            for t in range(T):
+                h.append(alpha * h[t] + E[w[b, t]])
+                dz = (softmax(E @ h[-1]) - np.eye(len(E))[y[b, t]]) / w.size
+                dh[t] = E.T @ dz
+                dE += both * np.outer(dz, h[-1])
+            carried, read = np.zeros(E.shape[1]), np.zeros_like(E)
+            for t in reversed(range(T)) if backward else range(T):
+                carried = dh[t] + later * alpha * carried
+                read[w[b, t]] = carried + (read[w[b, t]] if add else 0)
+            dE += read
+        return dE
+
+    def by_torch(E, w, y, alpha):
+        import torch
+
+        table, h, costs = torch.tensor(E, requires_grad=True), 0, []
+        for t in range(w.shape[1]):
+            h = alpha * h + table[w[:, t]]
+            costs.append(torch.nn.functional.cross_entropy(h @ table.T, torch.tensor(y[:, t])))
+        torch.stack(costs).mean().backward()
+        return table.grad.numpy()
+
+    np.testing.assert_allclose(answer(E, w, y, 0.7), slopes(loss, E), atol=1e-8)
+    check_answers("fading_memory_gradient", [answer, by_torch])
+    for options, words in {
+        "later": "its own place only",
+        "both": "The head's part is missing",
+        "backward": "hears from earlier places",
+    }.items():
+        wrong = partial(answer, **{options: False})
+        check_answers("fading_memory_gradient", [wrong], wrong=(words, ""))
 
 
 def test_ring_step(rng):

@@ -163,7 +163,8 @@ MERGED = Exercise(
           dread[:, :S] → dread[:, dy.shape[1] :]
     - To the memory belong the first S rows of what was read, as many as it has. Here stand the first T.
           dmemory = dread[:, :S] → dmemory = dread[:, : dy.shape[1]]
-    - dmemory is the gradient of both sequences together. The rows of x belong to dx.
+    - dmemory holds the rows of x too. The memory's are the first S along the second axis; the first is the
+      batch.
           dmemory = dread[:, :S] → dmemory = dread
     - The memory has no connection and asks nothing: only what is read comes to it. Here the connection's
       mean is added.
@@ -192,6 +193,15 @@ MERGED = Exercise(
           dy + dasks + dread[:, S:] → dy + dasks + dread[:, S:].sum(axis=1, keepdims=True)
     - All that is read, of the memory too, is summed into each row of x.
           dy + dasks + dread[:, S:] → dy + dasks + dread.sum(axis=1, keepdims=True)
+    - What was read is cut into two halves. The memory has S rows and x has T: it is cut behind row S.
+          S = dread.shape[1] - dy.shape[1] → S = dread.shape[1] // 2
+    - What was read is cut along the batch. Its rows, memory and x, lie along the second axis.
+          dread[:, :S] → dread[:S]
+          dread[:, S:] → dread[S:]
+    - The memory has no connection, and the mean of dy is nothing to it.
+          dmemory = dread[:, :S] → dmemory = dread[:, :S] + dy.mean()
+    - The connection hands on the mean of dy over the tokens. It hands on dy as it is, token by token.
+          dy + dasks → dy.mean(axis=1, keepdims=True) + dasks
     - dmemory is averaged over the batch. Each sequence has a memory of its own.
           dmemory = dread[:, :S] → dmemory = dread[:, :S].mean(axis=0)
     - dmemory is summed over the batch. Each sequence has a memory of its own.
@@ -274,6 +284,20 @@ PARALLEL = Exercise(
           dgamma = (dh * x_hat).sum(axis=(0, 1)) → dgamma = (dh * x_hat).sum() + 0 * gamma
     - dy is counted three times. There is one plus sign, and one connection.
           dx = dy + r * ( → dx = 3 * dy + r * (
+    - The connection hands on the mean of dy over the features. It hands on dy as it is.
+          dx = dy + r * ( → dx = dy.mean(axis=-1, keepdims=True) + r * (
+    - What came along the connection and what came through the norm are averaged. Gradients over several uses
+      add.
+          dx = dy + r * (g - x_hat * along) → dx = (dy + r * (g - x_hat * along)) / 2
+    - dy and what the branches return are averaged. The branches' gradients add, and dy goes around the norm.
+          dh = da + df → dh = (dy + da + df) / 3
+    - In what is taken away stands dy. There belongs what arrives behind the root, γ dh.
+          along = (g * x_hat) → along = (dy * x_hat)
+    - γ stands in front of the bracket. It belongs to the gradient inside, also in what is taken away.
+          g = gamma * dh → g = 1 * dh
+          dx = dy + r * ( → dx = dy + gamma * r * (
+    - γ is missing in what is taken away, and stands before the rest.
+          along = (g * x_hat) → along = (dh * x_hat)
     - γ is missing in dx: h contains γ as a factor.
           g = gamma * dh → g = 1 * dh
     - Here dx divides by γ. On the way back it is a factor again.
@@ -524,6 +548,26 @@ SANDWICH = Exercise(
     - The norms divide by the standard deviation. RMSNorm divides by the root of the mean square.
           (x * x).mean(axis=-1 → ((x - x.mean(axis=-1, keepdims=True)) ** 2).mean(axis=-1
           (o * o).mean(axis=-1 → ((o - o.mean(axis=-1, keepdims=True)) ** 2).mean(axis=-1
+    - Both γ stand in front of their brackets. They belong to the gradients inside, also in what is taken
+      away.
+          g = gamma_out * dy → g = 1 * dy
+          do = q * (g → do = gamma_out * q * (g
+          a = gamma_in * (do @ W.T) → a = 1 * (do @ W.T)
+          dx = dy + r * (a → dx = dy + gamma_in * r * (a
+    - The γ of the outer norm stands in front of the bracket. It belongs to dy inside, also in what is taken
+      away.
+          g = gamma_out * dy → g = 1 * dy
+          do = q * (g → do = gamma_out * q * (g
+    - The γ of the inner norm stands in front of the bracket. It belongs inside, also in what is taken away.
+          a = gamma_in * (do @ W.T) → a = 1 * (do @ W.T)
+          dx = dy + r * (a → dx = dy + gamma_in * r * (a
+    - Both γ are missing in what the norms take away.
+          (g * o_hat) → (dy * o_hat)
+          (a * x_hat) → (do @ W.T * x_hat)
+    - The γ of the outer norm is missing in what that norm takes away.
+          (g * o_hat) → (dy * o_hat)
+    - The γ of the inner norm is missing in what that norm takes away.
+          (a * x_hat) → (do @ W.T * x_hat)
     - Both γ are missing on the way back.
           g = gamma_out * dy → g = 1 * dy
           a = gamma_in * (do @ W.T) → a = 1 * (do @ W.T)

@@ -304,61 +304,117 @@ MIN_P_DZ = Exercise(
 # 4 ----------------------------------------------------------------------------------------------------------
 
 
-def mixture_dtheta(theta, f):
-    e = np.exp(theta - theta.max())
-    lam = e / e.sum()
-    p = lam @ f
-    part = lam[:, None] * f / p
-    return lam - part.mean(axis=1)
+def fading_memory_gradient(E, w, y, alpha):
+    place, V = np.arange(w.shape[1]), np.arange(len(E))
+    gap = place[:, None] - place
+    a = np.where(gap >= 0, alpha ** np.abs(gap), 0)  # (T, T), α^(t−s) for s ≤ t
+    x = E[w]  # (B, T, D)
+    h = a @ x
+    z = h @ E.T
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    p = e / e.sum(axis=-1, keepdims=True)
+    dz = (p - (V == y[..., None])) / w.size
+    dh = dz @ E
+    dx = a.T @ dh
+    read = np.einsum("btv,btd->vd", 1.0 * (V == w[..., None]), dx)
+    asked = np.einsum("btv,btd->vd", dz, h)
+    return read + asked
 
 
-MIXTURE_DTHETA = Exercise(
-    mixture_dtheta,
-    outputs="dtheta",
-    inputs={"theta": normal("V"), "f": Draw("V T", lambda rng, shape: rng.uniform(0.02, 1, shape))},
-    special={"theta of some thousands": {"theta": normal("V").then(lambda theta: theta + 3000)}},
-    only={"theta of some thousands": "The exponentials overflow: subtract the largest θ."},
+FADING_MEMORY_GRADIENT = Exercise(
+    fading_memory_gradient,
+    outputs="dE",
+    inputs={
+        "E": normal("V D"),
+        "w": Draw("B T", characters),
+        "y": Draw("B T", lambda rng, shape: rng.integers(0, 3, shape)),
+        "alpha": number(0.6),
+    },
+    special={
+        "alpha is 0": {"alpha": number(0.0)},
+        "alpha is 1": {"alpha": number(1.0)},
+        "logits of some thousands": {"E": normal("V D").then(lambda E: 40 * E)},
+    },
+    only={
+        "alpha is 0": "Without memory a row is seen at its own place alone. Do not divide by powers of α.",
+        "alpha is 1": "Nothing fades: every later place sees the row as the first did.",
+        "logits of some thousands": "The exponentials overflow: subtract the largest logit of a place.",
+    },
     stories="""
-    - This is the gradient by the weights λ. The softmax is still to be passed.
-          return lam - part.mean(axis=1) → return -(f / p).mean(axis=1)
-    - The sign is wrong: the loss is -ln p, and gets better where an order that was right has more weight.
-          lam - part.mean(axis=1) → part.mean(axis=1) - lam
-    - A sum over the places: the loss is their mean.
-          lam - part.mean(axis=1) → (lam[:, None] - part).sum(axis=1)
-    - The parts of the orders are added over the places, where their mean should stand.
-          part.mean(axis=1) → part.sum(axis=1)
-    - The weights themselves are missing: they come from the denominator of the softmax.
-          lam - part.mean(axis=1) → -part.mean(axis=1)
-    - Only the diagonal of the Jacobian of softmax is used, λ (1 - λ).
-          lam - part.mean(axis=1) → -lam * (1 - lam) * (f / p).mean(axis=1)
-    - An ordinary mean over the orders stands in the softmax step, where that weighted by λ should.
-          lam - part.mean(axis=1) → lam * ((f / p).mean() - (f / p).mean(axis=1))
-    - The logarithms of the orders are mixed. The probabilities are: p = Σ λ f.
-          part = lam[:, None] * f / p → part = lam[:, None] * (1 + np.log(f) - lam @ np.log(f))
-    - The mean over the places is taken before the quotient. Each place has its own p.
-          part = lam[:, None] * f / p → part = lam[:, None] * f.mean(axis=1, keepdims=True) / p.mean()
-    - Not divided by p: the cost is the logarithm of the mixture.
-          part = lam[:, None] * f / p → part = lam[:, None] * f
-    - θ is taken for the weights. They are its softmax.
-          lam = e / e.sum() → lam = theta
-    - The mixture is made with equal weights.
-          p = lam @ f → p = f.mean(axis=0)
-    - The parts of a place are taken as if all orders had the same weight.
-          part = lam[:, None] * f / p → part = f / f.sum(axis=0)
-    - The mean over the orders stands where that over the places should.
-          part.mean(axis=1) → part.mean(axis=0).mean() + 0 * lam
-    - f stands where λ f / p should.
-          part.mean(axis=1) → f.mean(axis=1)
+    - The head's part is missing: the table is used twice, and every character is asked for at every place.
+          return read + asked → return read
+    - The rows that were read are missing: the table is used twice, and the memory is made of its rows.
+          return read + asked → return asked
+    - Each row hears from its own place only. It stays in the memory, and later places see it through α.
+          dx = a.T @ dh → dx = dh
+    - Each row hears from its own place and the next. It stays in the memory for all that follow.
+          dx = a.T @ dh → dx = np.where(np.abs(gap) > 1, 0, a).T @ dh
+    - Each row hears from earlier places. A row is seen by its own place and all later ones: run backward.
+          dx = a.T @ dh → dx = a @ dh
+    - Later places answer in full, but what they saw of the row had faded: α^(t - s).
+          dx = a.T @ dh → dx = 1.0 * (gap >= 0).T @ dh
+    - All places answer to each row, earlier ones too.
+          dx = a.T @ dh → dx = (alpha ** np.abs(gap)) @ dh
+    - The row's own place is left out: it reads the row before it is asked.
+          dx = a.T @ dh → dx = (a * (gap > 0)).T @ dh
+    - α stands once too often behind the last place: a row enters the memory with the factor 1.
+          dx = a.T @ dh → dx = alpha * a.T @ dh
+    - A character that is read twice keeps one gradient only. An assignment to `dE[w]` overwrites: add them
+      all up, with `np.add.at`.
+          read = np.einsum("btv,btd->vd", 1.0 * (V == w[..., None]), dx) → read = np.zeros_like(E); read[w] = dx
+    - Both parts are assigned to `dE[w]`, and a character that is read twice keeps the last.
+          return read + asked → asked[w] = dx; return asked
+    - The rows read are added up at the characters that were asked for. They belong to those that were read.
+          read = np.einsum("btv,btd->vd", 1.0 * (V == w[..., None]), dx) → read = np.einsum("btv,btd->vd", 1.0 * (V == y[..., None]), dx)
+    - The head's part takes the row that is read. What enters the head is the memory.
+          asked = np.einsum("btv,btd->vd", dz, h) → asked = np.einsum("btv,btd->vd", dz, x)
+    - The head's part reaches the right characters only. Each logit has its row: all V get a share.
+          asked = np.einsum("btv,btd->vd", dz, h) → asked = np.einsum("btv,btd->vd", dz * (V == y[..., None]), h)
+    - The weights are divided by their sum. This memory is no mean.
+          a = np.where(gap >= 0, alpha ** np.abs(gap), 0) → a = np.where(gap >= 0, alpha ** np.abs(gap), 0); a = a / a.sum(axis=1, keepdims=True)
+    - The memory fades before a row is read into it: the newest row counts in full.
+          a = np.where(gap >= 0, alpha ** np.abs(gap), 0) → a = np.where(gap >= 0, alpha ** (np.abs(gap) + 1.0), 0)
+    - The memory keeps (1 - α) of the new row. Here it takes all of it.
+          a = np.where(gap >= 0, alpha ** np.abs(gap), 0) → a = np.where(gap >= 0, alpha ** np.abs(gap), 0) * (1 - alpha)
+    - The memory has seen what comes later.
+          a = np.where(gap >= 0, alpha ** np.abs(gap), 0) → a = alpha ** np.abs(gap)
+    - The memory holds two rows only. It fades, but nothing leaves it.
+          a = np.where(gap >= 0, alpha ** np.abs(gap), 0) → a = np.where((gap >= 0) & (gap < 2), alpha ** np.abs(gap), 0)
+    - The sign is wrong: dz is p less what is asked.
+          return read + asked → return -(read + asked)
+    - Divided by nothing: the loss is a mean over all places.
+          / w.size → / 1
+    - Divided by the number of places of one sequence. The mean is over all sequences.
+          / w.size → / w.shape[1]
+    - Divided by the number of sequences. The mean is over all places.
+          / w.size → / len(w)
+    - Divided by the number of logits. The mean is over the places.
+          / w.size → / z.size
+    - The head sends the sum of the rows that are expected, without those that are right.
+          dz = (p - (V == y[..., None])) / w.size → dz = p / w.size
+    - The model is asked for what it reads.
+          dz = (p - (V == y[..., None])) / w.size → dz = (p - (V == w[..., None])) / w.size
+    - The head sends the sum of the rows that are expected to the memory, without those that are right.
+          dh = dz @ E → dh = p @ E / w.size
+    - Each row hears from its own place only, and of a character that is read twice one gradient is kept.
+          dx = a.T @ dh → dx = dh
+          read = np.einsum("btv,btd->vd", 1.0 * (V == w[..., None]), dx) → read = np.zeros_like(E); read[w] = dx
+    - The row of place 0 hears from its own place only. The loop that runs backward ends one place early.
+          dx = a.T @ dh → dx = np.where(place[:, None] > 0, a.T @ dh, dh)
+    - The memory runs on from one sequence to the next. Each begins with zeros.
+          h = a @ x → flat = np.arange(w.size); h = (np.where(flat[:, None] >= flat, alpha ** np.abs(flat[:, None] - flat), 0) @ x.reshape(w.size, -1)).reshape(x.shape)
+    - The forward keeps (1 - α) of the new row, where it takes all of it.
+          h = a @ x → h = (1 - alpha) * a @ x
+    - The gradient by the rows as they are read, place by place. They are rows of the table: add them up there.
+          return read + asked → return dx
     - The loss itself, where its gradient is asked.
-          return lam - part.mean(axis=1) → return -np.log(p).mean()
-    - This is the gradient of a single place: the first.
-          part.mean(axis=1) → part[:, 0]
-    - Divided by the places once more: the mean has done it.
-          lam - part.mean(axis=1) → (lam - part.mean(axis=1)) / f.shape[1]
-    """,
+          return read + asked → return -np.log((p * (V == y[..., None])).sum(axis=-1)).mean()
+    """,  # noqa: E501
     hints="""
-    - One place: -ln Σ_n λ_n f_n. First the derivative by each λ, then through the softmax.
-    - dλ_n = -f_n / p. The softmax step is λ_n (dλ_n - Σ_k λ_k dλ_k), and Σ_k λ_k f_k / p is 1.
+    - Two uses of one table: rows that are read, and rows that the head multiplies. Differentiate by each as
+      if the other were another table, and add.
+    - Which costs contain the row that is read at place s, and with which factor? h_t holds α^(t - s) of it.
+    - Or run backward: what place s passes on is its own dh, and α times what place s + 1 passed on.
     """,
 )
 

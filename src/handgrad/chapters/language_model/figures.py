@@ -41,27 +41,27 @@ def said(number):
     return known.get(number, str(number).replace("-", "−"))
 
 
-def averages(v, dy):
-    """Places that average what was read up to them: v below, dy above, weight and share on each edge."""
-    places = len(v)
+def averages(x, dh):
+    """Places that average what was read up to them: x below, dh above, weight and share on each edge."""
+    places = len(x)
     fig, ax = subplots(size=(WIDTH, 3.5))
     box = dict(boxstyle="round,pad=0.4", fc="white", ec=COLOUR["grey"])
     for t in range(places):
-        mean, weight = Fraction(sum(v[: t + 1]), t + 1), Fraction(1, t + 1)
+        mean, weight = Fraction(sum(x[: t + 1]), t + 1), Fraction(1, t + 1)
         for s in range(t + 1):
             ax.plot([s, t], [0, 1], color=COLOUR["sky"], lw=1.2, ls="-", zorder=1)
             where = 0.30 if t > s else 0.7
-            x = s + where * (t - s)
+            across = s + where * (t - s)
             words = dict(ha="center", va="center", fontsize=LABEL - 2, zorder=2)
             words["bbox"] = dict(fc="white", ec="none", pad=0.6)
-            ax.text(x, where + 0.035, said(weight), color=COLOUR["blue"], **words)
-            ax.text(x, where - 0.085, said(weight * dy[t]), color=COLOUR["vermilion"], **words)
+            ax.text(across, where + 0.035, said(weight), color=COLOUR["blue"], **words)
+            ax.text(across, where - 0.085, said(weight * dh[t]), color=COLOUR["vermilion"], **words)
         look = dict(ha="center", va="center", fontsize=LABEL, bbox=box, zorder=3)
-        ax.text(t, 1.0, f"y = {said(mean)}", **look)
-        ax.text(t, 1.2, f"dy = {said(dy[t])}", ha="center", color=COLOUR["vermilion"], fontsize=LABEL)
-        ax.text(t, 0.0, f"v = {said(v[t])}", **look)
-        dv = sum(Fraction(dy[later], later + 1) for later in range(t, places))
-        ax.text(t, -0.26, f"dv = {said(dv)}", ha="center", color=COLOUR["vermilion"], fontsize=LABEL)
+        ax.text(t, 1.0, f"h = {said(mean)}", **look)
+        ax.text(t, 1.2, f"dh = {said(dh[t])}", ha="center", color=COLOUR["vermilion"], fontsize=LABEL)
+        ax.text(t, 0.0, f"x = {said(x[t])}", **look)
+        dx = sum(Fraction(dh[later], later + 1) for later in range(t, places))
+        ax.text(t, -0.26, f"dx = {said(dx)}", ha="center", color=COLOUR["vermilion"], fontsize=LABEL)
     ax.set(xlim=(-0.4, places - 0.6), ylim=(-0.35, 1.32))
     ax.set_axis_off()
     return fig

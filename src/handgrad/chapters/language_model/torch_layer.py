@@ -29,14 +29,16 @@ def losses(state, draw, config, recipe, updates):
 
 
 def operations(params, config, tokens):
-    """How many operations PyTorch counts while one more token is read behind the others of tokens (1, L)."""
+    """Operations that PyTorch counts while tokens (1, L) are read: the last behind the others, then all."""
     import optree
     from torch.utils.flop_counter import FlopCounterMode
 
     from handgrad import decode
 
-    tensors = optree.tree_map(torch.from_numpy, params)
+    tensors, found = optree.tree_map(torch.from_numpy, params), []
     _, past = decode.extend(tensors, config, tokens[:, :-1])
-    with FlopCounterMode(display=False) as counter:
-        decode.extend(tensors, config, tokens[:, -1:], past)
-    return counter.get_total_flops()
+    for some, behind in ((tokens[:, -1:], past), (tokens, None)):
+        with FlopCounterMode(display=False) as counter:
+            decode.extend(tensors, config, some, behind)
+        found.append(counter.get_total_flops())
+    return found

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from scipy import stats
 
 from handgrad import decode, fast, manual, model, train
 from handgrad.blocks import encoder_block_backward, normalize_backward
@@ -247,8 +248,8 @@ def work(config, length):
     The head is asked at the last place only. Only products of matrices are counted.
     """
     D, F, N, V = config.D, config.F, config.N, config.V
-    t = np.arange(1, length + 1)
-    token, pair = N * (4 * D * D + 2 * D * F), 2 * N * D
+    t, D_kv = np.arange(1, length + 1), (config.H_kv or config.H) * config.K
+    token, pair = N * (2 * D * D + 2 * D * D_kv + 2 * D * F), 2 * N * D
     again = (t * token + t * t * pair).sum() + length * V * D
     kept = (token + t * pair).sum() + length * V * D
     return int(again), int(kept)
@@ -319,18 +320,22 @@ def of_strides(found):
     return "\n".join(lines)
 
 
-def temperatures(params, config, texts):
-    """{title: derivative of the loss by the temperature, by the formula and by a difference}; and z, targets.
+def temperatures(params, config, texts, windows_each=288):
+    """{title: derivative of the loss by the temperature, by the formula and by a difference, standard error}.
 
-    Over the first 12,000 characters of each text, in windows side by side. The logits are those of the last.
+    Over windows spread evenly over each text; the error is that of the mean of the windows. Also the logits
+    and targets of the last text.
     """
     found = {}
     for title, tokens in texts.items():
-        batch = windows(tokens, range(0, 12_000, T))
-        z, _ = model.forward(params, config, batch)
-        loss = [nats_of(z / tau, batch["target_out"]).mean() for tau in (0.99, 1.01)]
-        found[title] = by_temperature(z, batch["target_out"]), (loss[1] - loss[0]) / 0.02
-    return found, z, batch["target_out"]
+        starts = np.linspace(0, len(tokens) - 1 - T, windows_each).astype(int)
+        parts = [windows(tokens, some) for some in np.array_split(starts, windows_each // 32 + 1)]
+        y = np.concatenate([part["target_out"] for part in parts])  # (windows, T)
+        z = np.concatenate([model.forward(params, config, part)[0] for part in parts])
+        each = [by_temperature(*window) for window in zip(z, y, strict=True)]
+        loss = [nats_of(z / tau, y).mean() for tau in (0.99, 1.01)]
+        found[title] = np.mean(each), (loss[1] - loss[0]) / 0.02, stats.sem(each)
+    return found, z, y
 
 
 def speeds(params, config, lengths):

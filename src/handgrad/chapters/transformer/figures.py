@@ -113,7 +113,7 @@ def parts(axes, sizes, most):
 
 
 def shares(lengths, counted, timed, crossing):
-    """The share of scores and sums in a block, by length: of multiply-adds and of seconds."""
+    """The share of scores, softmax and sums in a block, by length: of multiply-adds and of seconds."""
     fig, ax = subplots()
     ax.plot(lengths, counted, "-", marker="o", color=COLOUR["blue"], label="of multiply-adds")
     ax.plot(lengths, timed, "--", marker="s", color=COLOUR["vermilion"], label="of seconds, here")
@@ -122,6 +122,6 @@ def shares(lengths, counted, timed, crossing):
     ax.axhline(0.5, color=COLOUR["black"], lw=1, ls=":")
     ax.set_xscale("log", base=2)
     ax.set_xticks(lengths, [str(n) for n in lengths])
-    ax.set(ylim=(0, 1), xlabel="length n", ylabel="share of scores and sums")
+    ax.set(ylim=(0, 1), xlabel="length n", ylabel="share of scores, softmax, sums")
     ax.legend(loc="upper left")
     return fig
