@@ -127,6 +127,24 @@ def test_masks_before_the_softmax_leak_nothing_from_several_seeds():
         assert masks.to_later_inputs("decoder", seed=seed) == 0 < masks.to_later_inputs("encoder", seed=seed)
 
 
+def test_connections_alone_leave_what_the_backward_of_the_skips_leaves():
+    """The differences of `frozen`, a second time: by the stack's backward without its branches."""
+    stacks = depth.stacks
+    for norm, place in ((True, "post"), (False, "none")):
+        x, dy, rng = stacks.inputs(0, (1, 3, 8))
+        layers = stacks.draw(["feed-forward"] * 6, rng, 8, 16)
+        _, caches = stacks.stack(x, layers, place)
+        alone = stacks.stack_backward(dy, caches, branch=False)[0][0]
+        assert depth.frozen(6, norm) == pytest.approx(formulas.off(dy, alone), rel=1e-5, abs=1e-8)
+
+
+def test_the_cost_grows_with_the_square_of_the_width():
+    """Fixed length, F = 4D: twice the width costs nearly four times as much, where n²D would say twice."""
+    costs = [counts.products(20, D, 4, 4 * D)[0] for D in (16, 32, 64, 128)]
+    assert costs == [74_240, 271_360, 1_034_240, 4_034_560]
+    assert all(3.6 < after / before < 4 for before, after in zip(costs, costs[1:]))
+
+
 def test_figures_are_drawn():
     figures.integers()
     figures.graph()

@@ -6,6 +6,7 @@ nothing to look at, the entry is None.
 
 import numpy as np
 
+from ... import accounting
 from ...config import Config, init
 from ...model import forward
 from ...ops import (
@@ -289,12 +290,10 @@ def matrix(attended, leaking, reported):
     }
     base = counts.base()
     found["E14"] = {"count": base["own head"] / 86e6 - 1}
-    found["E15"] = {
-        "count": 4 / (counts.products(100, 512, 8, 2048)[0] / counts.products(50, 512, 8, 2048)[0]) - 1
-    }
-    found["E16"] = {"count": 0.5 / max(share for _, share, _ in counts.shares().values()) - 1}
-    along, toward, _ = losses.towards_target()
-    found["E17"] = {"differences": 1 - toward / abs(toward)}
+    found["E15"] = {"count": counts.products(20, 128, 4, 512)[0] / counts.products(20, 64, 4, 256)[0] / 2 - 1}
+    found["E16"] = {"count": 0.5 / max(share for share, *_ in counts.shares().values()) - 1}
+    by_logits, to_the_target = losses.by_logits()
+    found["E17"] = {"differences": off(to_the_target, by_logits)}
     printed_block, right_block = counts.blocks()
     found["E19"] = {"count": right_block / printed_block - 1}
     found["E20"] = {
@@ -311,7 +310,7 @@ def matrix(attended, leaking, reported):
         "invariance": masks.to_later_inputs("encoder"),
     }
     found["E22"] = {"shapes": refused(layer_norm, x, np.ones(5) + x, np.zeros(5))}
-    found["E23"] = {"differences": 1 - depth.skips([12], SEEDS)[12][0]}
+    found["E23"] = {"differences": depth.frozen(12, norm=True)}
     found["E18"], found["E24"] = {}, {}
     return {f"E{n}": found[f"E{n}"] for n in range(1, 25)}
 
@@ -349,7 +348,7 @@ def corrected(attended, leaking, reported):
             lambda x: normalised(x, -1), lambda dy, cache: normalised_backward(dy, cache, -1), x
         ),
         "invariance": depth.whose_statistics()["per token"][1],
-        "falling loss": above(ends["features"], dull),
+        "falling loss": above(ends["per token"], dull),
     }
     levels, began = list(reported.values()), np.log(losses.V + 1)
     numbers = {
@@ -373,12 +372,14 @@ def corrected(attended, leaking, reported):
     enc = 4 * D * D + 4 * D + 2 * D * F + F + D + 4 * D
     both = N * (2 * enc + 4 * D * D + 4 * D + 2 * D)
     found["E14"] = {"count": abs((both + 2 * V * D) / counts.base()["own head"] - 1)}
-    by_formula = [4 * n * D**2 + 2 * n * n * D + 2 * n * D * F for n in (50, 100)]
-    ran = [counts.products(n, D, 8, F)[0] for n in (50, 100)]
+    by_formula = [20 * (4 * d**2 + 2 * 20 * d + 2 * d * 4 * d) for d in (64, 128)]
+    ran = [counts.products(20, d, 4, 4 * d)[0] for d in (64, 128)]
     found["E15"] = {"count": abs(by_formula[1] / by_formula[0] / (ran[1] / ran[0]) - 1)}
-    found["E16"] = {"count": max(0.0, 0.5 / counts.square_share(2 * D + F + 1, D, F) - 1)}
-    _, toward, _ = losses.towards_target()
-    found["E17"] = {"differences": 1 - (-toward) / abs(toward)}
+    one = accounting.multiply_adds(Config("encoder", V=2, D=D, H=8, F=F, N=1), 2 * D + 1)
+    square = one["scores and sums"] / (one["scores and sums"] + one["projections"])
+    found["E16"] = {"count": max(0.0, 0.5 / square - 1)}
+    by_logits, to_the_target = losses.by_logits()
+    found["E17"] = {"differences": off(-to_the_target, by_logits)}
     decoder = 8 * D * D + 2 * D * F + F + D + 6 * D
     found["E19"] = {"count": abs(decoder / counts.blocks()[1] - 1)}
     nothing = [one["1/N, nothing learned"][1] for one, _ in levels]
@@ -388,7 +389,7 @@ def corrected(attended, leaking, reported):
     }
     found["E21"] = {"shapes": heads_joined(96), "invariance": masks.to_later_inputs("decoder")}
     found["E22"] = {"shapes": refused(layer_norm, x, np.ones(5), np.zeros(5))}
-    found["E23"] = {"differences": abs(1 - depth.skips([12], SEEDS)[12][1])}
+    found["E23"] = {"differences": depth.frozen(12, norm=False)}
     found["E18"], found["E24"] = {}, {}
     return {f"E{n}": found[f"E{n}"] for n in range(1, 25)}
 

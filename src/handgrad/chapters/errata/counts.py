@@ -46,25 +46,22 @@ def with_texts_E():
     }
 
 
-def square_share(n, D, F):
-    """The share of scores and sums in the multiply-adds of one encoder block, by formula."""
-    return n / (n + 2 * D + F)
-
-
 def shares():
-    """{model: (tokens, share of the part with n², tokens from which it is more than half)}."""
+    """{model: (share of the part with n² in attention, in the block, tokens from which each is half)}."""
     known = {
         "base, 50 tokens": (50, vaswani_base()),
         "base, 512 tokens": (512, vaswani_base()),
-        "GPT-2": (1024, gpt2_small()),
-        "GPT-3": (2048, gpt2_small(D=12288, H=96, F=49152, N=96)),
+        "GPT-2, 1024": (1024, gpt2_small()),
+        "GPT-3, 2048": (2048, gpt2_small(D=12288, H=96, F=49152, N=96)),
     }
     found = {}
     for name, (n, config) in known.items():
         one = Config("encoder", V=2, D=config.D, H=config.H, F=config.F, N=1)
         parts = accounting.multiply_adds(one, n)
-        whole = sum(parts[p] for p in ("projections", "scores and sums", "feed-forward"))
-        found[name] = (n, parts["scores and sums"] / whole, accounting.crossover(one))
+        square = parts["scores and sums"]
+        attended = square + parts["projections"]
+        halves = 2 * config.D, accounting.crossover(one)
+        found[name] = (square / attended, square / (attended + parts["feed-forward"]), *halves)
     return found
 
 
@@ -74,6 +71,12 @@ def products(T, D=16, H=4, F=64):
     head = T * D * config.V + T * D * D * config.head_transform
     ran, _ = measures.products(config, T)
     return ran - head, 4 * T * D * D + 2 * T * T * D + 2 * T * D * F
+
+
+def wider(n=20, D=64):
+    """What twice the width costs, F = 4D, over the factor 2 of a cost O(n²D), n fixed; counted in a run."""
+    narrow, wide = (products(n, size, 4, 4 * size)[0] for size in (D, 2 * D))
+    return wide / narrow / 2
 
 
 def tiny():

@@ -79,6 +79,25 @@ def skips(depths, seeds):
     return found
 
 
+def frozen(N, norm, seed=0):
+    """How far a gradient left as it is, "intact", is from differences along the connections of N sub-layers.
+
+    The branches' outputs are held fixed: what is left is a sum and a norm N times, or N sums without norm.
+    """
+    x, dy, rng = stacks.inputs(seed, (1, 3, 8))
+    layers = stacks.draw(["feed-forward"] * N, rng, 8, 16)
+    place = "post" if norm else "none"
+    outputs, _ = stacks.stack(x, layers, place)
+    added = [stacks.function(*layer)(h)[0] for layer, h in zip(layers, outputs, strict=False)]
+
+    def along(x):
+        for branch in added:
+            x = stacks.norm(x + branch)[0] if norm else x + branch
+        return x
+
+    return off(dy, _slope(along, x, dy))
+
+
 def residual_sum(seed=0):
     """dX of X + f(X): how far dR alone is off, and dR plus what returns through the branch."""
     x, dy, rng = stacks.inputs(seed, (2, 3, 8))

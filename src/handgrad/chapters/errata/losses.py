@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ops import cross_entropy, cross_entropy_backward, softmax
 
-CASES = ("as assumed", "mean 0.1", "one matrix")
+CASES = ("as assumed", "mean 0.1", "one matrix, one token")
 """What `products` can be asked."""
 
 V, PAD, LENGTH = 8, 8, 24  # tokens, the mark that fills rows up, and their length
@@ -106,6 +106,14 @@ def plotted(z):
     return np.array([cross_entropy(np.array([[one, -one]]), np.array([0]))[0] for one in z])
 
 
+def descended(steps=4000, rate=0.5):
+    """The loss of that picture after so many steps of descent from z = 0: towards 0, its infimum."""
+    z = 0.0
+    for _ in range(steps):
+        z += rate * 2 / (1 + np.exp(2 * z))
+    return float(plotted([z])[0])
+
+
 def towards_target(seed=0, T=6, classes=9, step=1e-4):
     """How the loss changes, per unit, if logits move a little along the gradient, and towards the target."""
     rng = np.random.default_rng(seed)
@@ -115,6 +123,18 @@ def towards_target(seed=0, T=6, classes=9, step=1e-4):
     wish = np.eye(classes)[y] - softmax(z)[0]
     along = [(cross_entropy(z + step * way, y)[0] - loss) / step for way in (dz, wish)]
     return (*map(float, along), float((dz * wish).sum()))
+
+
+def by_logits(T=6, classes=9, seed=0, step=1e-5):
+    """The gradient of the mean loss by the logits, by differences, and (y − p)/T, which leads to y."""
+    rng = np.random.default_rng(seed)
+    z, y = rng.standard_normal((T, classes)), rng.integers(0, classes, T)
+    found = np.empty_like(z)
+    for place in np.ndindex(z.shape):
+        nudge = np.zeros_like(z)
+        nudge[place] = step
+        found[place] = (cross_entropy(z + nudge, y)[0] - cross_entropy(z - nudge, y)[0]) / (2 * step)
+    return found, (np.eye(classes)[y] - softmax(z)[0]) / T
 
 
 def mean_gradient(seed=0, T=6, classes=9):
@@ -132,14 +152,14 @@ def mean_gradient(seed=0, T=6, classes=9):
 def products(case, K=16, D=128, draws=4000, seed=0):
     """Mean and variance of q · k over draws of W_Q and W_K, tokens of mean square 1.
 
-    case: "as assumed"; "mean 0.1", of all entries of both; "one matrix", W_Q = W_K and one token.
+    case: "as assumed"; "mean 0.1", of all entries of both; "one matrix, one token", W_Q = W_K and x = y.
     """
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(draws):
         x, y = rng.standard_normal((2, D))
         W_Q, W_K = rng.normal(0.1 if case == "mean 0.1" else 0, D**-0.5, (2, D, K))
-        if case == "one matrix":
+        if case == "one matrix, one token":
             y, W_K = x, W_Q
         found.append((x @ W_Q) @ (y @ W_K))
     return float(np.mean(found)), float(np.var(found))
