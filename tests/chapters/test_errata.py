@@ -367,6 +367,23 @@ def signs_kept(q, k, dy, dq, dk, dv):
     return np.max(turn, axis=(1, 2)), np.max(dv.sum(1) - dy.sum(0), axis=1)
 
 
+def signs_turned(q, k, dy, dq, dk, dv):
+    turn = q.T @ dq - (k.T @ dk).mT
+    return np.max(turn, axis=(1, 2)), np.max(dy.sum(0) - dv.sum(1), axis=1)
+
+
+def with_a_finite_turn(q, k, dy, dq, dk, dv, eps=0.01):
+    """M = I + εN is made and inverted, as the task reads to somebody who puts a number in."""
+    largest = np.zeros(len(dq))
+    for i, j in itertools.product(range(q.shape[1]), range(q.shape[1])):
+        M = np.eye(q.shape[1])
+        M[i, j] += eps
+        moved_q, moved_k = q @ M - q, k @ np.linalg.inv(M).T - k
+        change = np.einsum("btk,tk->b", dq, moved_q) + np.einsum("bsk,sk->b", dk, moved_k)
+        largest = np.maximum(largest, np.abs(change) / eps)
+    return largest, np.abs(dv.sum(1) - dy.sum(0)).max(1)
+
+
 def no_division(dz, x, W_q, W_k, W_v):
     return tuple(x.shape[1] * d for d in rows_by_loops(dz, x, W_q, W_k, W_v))
 
@@ -437,6 +454,8 @@ def gradient_over_tokens(z, targets, keep):
         ("two_refutations", one_number_only, "Only one number is compared"),
         ("two_refutations", values_add_up_to_nothing, "They need not"),
         ("two_refutations", signs_kept, "The absolute value is missing in both"),
+        ("two_refutations", signs_turned, "incoming minus claimed"),
+        ("two_refutations", with_a_finite_turn, "A hundredth was put in for ε"),
         ("columns_into_rows", no_division, "The division by T is missing everywhere"),
         ("columns_into_rows", laid_out_as_rows, "dW_k has the layout of rows"),
         ("columns_into_rows", read_from_left_to_right, "Queries and keys have changed places throughout"),

@@ -290,7 +290,7 @@ def matrix(attended, leaking, reported):
     }
     base = counts.base()
     found["E14"] = {"count": base["own head"] / 86e6 - 1}
-    found["E15"] = {"count": counts.products(20, 128, 4, 512)[0] / counts.products(20, 64, 4, 256)[0] / 2 - 1}
+    found["E15"] = {"count": counts.wider() - 1}
     found["E16"] = {"count": 0.5 / max(share for share, *_ in counts.shares().values()) - 1}
     by_logits, to_the_target = losses.by_logits()
     found["E17"] = {"differences": off(to_the_target, by_logits)}

@@ -92,6 +92,33 @@ REFUTATIONS = Exercise(
     - The absolute value is missing in both results: a violation may be negative.
           np.abs(turn) → turn
           np.abs(shift) → shift
+    - The absolute value is missing in both results, and both differences are taken the other way round: a
+      violation may be negative.
+          np.abs(turn) → (-turn)
+          np.abs(shift) → (-shift)
+    - The absolute value is missing in both results, and only one of the differences, that of the values,
+      is taken as incoming minus claimed: a violation may be negative.
+          np.abs(turn) → turn
+          np.abs(shift) → (-shift)
+    - The absolute value is missing in both results, and the first difference is that of the keys minus
+      that of the queries: a violation may be negative.
+          np.abs(turn) → (-turn)
+          np.abs(shift) → shift
+    - ε = 1 was put in, and M inverted: where N has its 1 on the diagonal, the inverse is then
+      1/(1 + ε) and not 1 - ε. To first order no ε is left.
+          turn = asks - reads.mT → turn = asks - reads.mT / (1 + 1.0 * np.eye(reads.shape[1]))
+    - A tenth was put in for ε, and M inverted: where N has its 1 on the diagonal, the inverse is then
+      1/(1 + ε) and not 1 - ε. To first order no ε is left.
+          turn = asks - reads.mT → turn = asks - reads.mT / (1 + 0.1 * np.eye(reads.shape[1]))
+    - A hundredth was put in for ε, and M inverted: where N has its 1 on the diagonal, the inverse is then
+      1/(1 + ε) and not 1 - ε. To first order no ε is left.
+          turn = asks - reads.mT → turn = asks - reads.mT / (1 + 0.01 * np.eye(reads.shape[1]))
+    - A thousandth was put in for ε, and M inverted: where N has its 1 on the diagonal, the inverse is then
+      1/(1 + ε) and not 1 - ε. To first order no ε is left.
+          turn = asks - reads.mT → turn = asks - reads.mT / (1 + 0.001 * np.eye(reads.shape[1]))
+    - ε = 0.0001 was put in, and M inverted: where N has its 1 on the diagonal, the inverse is then
+      1/(1 + ε) and not 1 - ε. To first order no ε is left.
+          turn = asks - reads.mT → turn = asks - reads.mT / (1 + 0.0001 * np.eye(reads.shape[1]))
     - The absolute value is missing in `turned`: a violation may be negative.
           np.abs(turn) → turn
     - The absolute value is missing in `shifted`: a violation may be negative.
