@@ -78,7 +78,7 @@ class Book:
 
     titles: dict = field(default_factory=dict)  # page: title, with its number
     equations: dict = field(default_factory=dict)  # label: (page, cell, number)
-    sections: dict = field(default_factory=dict)  # label: (page, cell, title)
+    sections: dict = field(default_factory=dict)  # label: (page, cell, title, or None without a heading)
     works: BibliographyData = field(default_factory=BibliographyData)
 
 
@@ -129,6 +129,9 @@ def read(root):
                 book.titles.setdefault(page, title)
             if label:
                 book.sections[label] = (page, cell, title)
+        for cell, text in cells.items():
+            for label in targets(text):
+                book.sections.setdefault(label, (page, cell, None))
     return book
 
 
@@ -140,6 +143,11 @@ def headings(text):
             found.append((token.tag, label, "".join(span.content for span in following.children)))
         label = token.content if token.type == "myst_target" else None
     return found
+
+
+def targets(text):
+    """All labels of a text that stand before a heading, a paragraph, a table or a box."""
+    return [token.content for token in PARSER.parse(text) if token.type == "myst_target"]
 
 
 def number(page, place):
@@ -186,6 +194,8 @@ def eq(content, here, book):
 def ref(content, here, book):
     words, label = split(content)
     page, cell, title = known(book.sections, label, "section")
+    if not (words or title):
+        raise UnknownMyST(f"{label!r} stands before no heading, so a reference to it needs words")
     return link(words or title, page, cell, here, book)
 
 

@@ -37,6 +37,7 @@ BOOK = lab.Book(
     sections={
         "masks-why": (HERE, "why", "Why a mask"),
         "speed-tiles": ("notebooks/19_speed", "tiles", "Tiles"),
+        "speed-aside": ("notebooks/19_speed", "aside", None),
     },
     works=WORKS,
 )
@@ -57,6 +58,7 @@ def shown(text, here=HERE):
         ("See {eq}`eq-letters`.", "See (2) (*Notation*)."),
         ("See {ref}`masks-why`.", "See [Why a mask](08_masks.ipynb#cell-id=why)."),
         ("The {ref}`small\ntiles <speed-tiles>`.", "The [small tiles](19_speed.ipynb#cell-id=tiles)."),
+        ("An {ref}`aside <speed-aside>`.", "An [aside](19_speed.ipynb#cell-id=aside)."),
         ("Read {doc}`19_speed`.", "Read [19. Speed](19_speed.ipynb)."),
         ("Read {doc}`chapter 19 </notebooks/19_speed>`.", "Read [chapter 19](19_speed.ipynb)."),
         ("Read {doc}`/book/notation`.", "Read *Notation*."),
@@ -84,6 +86,12 @@ def shown(text, here=HERE):
 )
 def test_myst_becomes_what_jupyterlab_shows(myst, markdown):
     assert shown(myst) == markdown
+
+
+def test_a_label_before_a_paragraph_is_found_and_needs_words():
+    assert lab.targets("(one)=\n(two)=\n**Aside.** Text.\n\n(three)=\n## Title") == ["one", "two", "three"]
+    with pytest.raises(lab.UnknownMyST, match="'speed-aside' stands before no heading"):
+        shown("See {ref}`speed-aside`.")
 
 
 def test_a_notebook_in_another_folder_leads_back():

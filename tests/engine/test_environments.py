@@ -13,12 +13,13 @@ from packaging.requirements import Requirement
 import handgrad
 
 PACKAGE = Path(handgrad.__file__).parent
-PROJECT = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())
+PROJECT, DATA = SETTINGS["project"], SETTINGS["tool"]["setuptools"]["package-data"]
 EXTRAS = PROJECT["optional-dependencies"]
 NEEDS = {
     r"twin|fast\.parallel|chapters\.\w+\.(twin|torch_layer)": "oracle",
     r"course\.(figures|interactive)|chapters\.\w+\.figures|chapters\.speed\.races": "figures",
-    r"course\.(evidence|rules)": "book",
+    r"course\.(evidence|rules)|chapters\.errata\.claims": "book",
 }
 """Which rooms need an extra; all others need the dependencies only."""
 
@@ -118,3 +119,10 @@ def test_a_room_works_with_what_is_declared_for_it(extra):
 def test_and_needs_it(module, extra):
     run = imported([module], "")
     assert run.returncode != 0 and "which is not declared" in run.stderr, f"{module} does not need {extra}"
+
+
+def test_files_that_are_no_python_are_installed_too():
+    files = {path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*.*") if path.is_file()}
+    others = {path for path in files if path.suffix not in {".py", ".pyc"}}
+    declared = {Path(room.replace(".", "/"), name) for room, names in DATA.items() for name in names}
+    assert declared == others

@@ -1,0 +1,147 @@
+"""The claims of five texts that are wrong, ambiguous or incomplete: read, checked, counted and shown.
+
+`claims.yml` holds one record for each, in our words. Everything here is read from it.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import yaml
+
+TEXTS = tuple("ABCDE")
+VERDICTS = {"wrong": "✗", "ambiguous": "?", "incomplete": "…"}
+EVIDENCE = ("run", "proof", "paper", "inspection")
+GROUPS = (*(f"E{n}" for n in range(1, 25)), *(f"A{n}" for n in range(1, 18)), "R")
+"""E: distinct errors. A: what a course has to settle. R: the rest."""
+WORDS = 25  # at most, for what a text says
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim.
+
+    id: for links and tests. text: A to E, see book/notation.md. section: where the text has it. verdict: of
+    VERDICTS. group: of GROUPS. evidence: of EVIDENCE. chapter: the number of the chapter that teaches it, or
+    None. target: the place in that chapter, or on the page of notation where chapter is None; None if there
+    is no such place. says: the claim. right: what holds.
+    """
+
+    id: str
+    text: str
+    section: str
+    verdict: str
+    group: str
+    evidence: str
+    chapter: int | None
+    target: str | None
+    says: str
+    right: str
+
+    def __post_init__(self):
+        for field, allowed in (
+            ("text", TEXTS),
+            ("verdict", tuple(VERDICTS)),
+            ("group", GROUPS),
+            ("evidence", EVIDENCE),
+        ):
+            if (value := getattr(self, field)) not in allowed:
+                raise ValueError(f"{self.id}: {field}: expected one of {', '.join(allowed)}, got {value!r}")
+        if not re.fullmatch(rf"{self.text}-\S+-\d+", self.id):
+            raise ValueError(f"id: expected {self.text}-SECTION-NUMBER, got {self.id!r}")
+        for field in ("section", "says", "right"):
+            if not isinstance(getattr(self, field), str) or not getattr(self, field).strip():
+                raise ValueError(f"{self.id}: {field}: expected words, got {getattr(self, field)!r}")
+        if len(self.says.split()) > WORDS:
+            raise ValueError(f"{self.id}: says: expected at most {WORDS} words, got {len(self.says.split())}")
+
+    @property
+    def corrected(self):
+        """What holds."""
+        return self.right
+
+
+def read(text):
+    """The claims of a YAML text, a list of records.
+
+    Raises ValueError that names the record, what was expected, and what came.
+    """
+    found = []
+    for number, record in enumerate(yaml.safe_load(text)):
+        name = record.get("id", f"record {number}")
+        wanted, given = set(Claim.__dataclass_fields__), set(record)
+        if wanted != given:
+            odd = ", ".join(sorted(wanted ^ given))
+            raise ValueError(f"{name}: missing, or not known: {odd}")
+        found.append(Claim(**record))
+    twice = [name for name, n in Counter(claim.id for claim in found).items() if n > 1]
+    if twice:
+        raise ValueError(f"id: expected each once, got twice {', '.join(twice)}")
+    return tuple(found)
+
+
+@cache
+def load():
+    """All claims, in the order of the texts."""
+    return read((resources.files(__package__) / "claims.yml").read_text(encoding="utf-8"))
+
+
+def of(groups):
+    """The claims of some groups, in the order of the groups; one group may be given as a text.
+
+    Raises ValueError for a group that is none.
+    """
+    groups = groups.split() if isinstance(groups, str) else list(groups)
+    unknown = [group for group in groups if group not in GROUPS]
+    if unknown:
+        raise ValueError(f"groups: expected some of {GROUPS[0]} to {GROUPS[-1]}, got {', '.join(unknown)}")
+    return [claim for group in groups for claim in load() if claim.group == group]
+
+
+def counts(field="verdict"):
+    """How many claims there are of each verdict, text, group or kind of evidence."""
+    return dict(Counter(getattr(claim, field) for claim in load()))
+
+
+@dataclass(frozen=True)
+class Markdown:
+    """A text that Jupyter and the book show as Markdown."""
+
+    text: str
+
+    def __repr__(self):
+        return self.text
+
+    def _repr_markdown_(self):
+        return self.text
+
+
+def table(groups):
+    """The claims of some groups, "E1 E2", as a table of one column, which fits a phone."""
+    lines = ["| what a text says, and what holds |", "|:--|"]
+    for claim in of(groups):
+        group = "" if claim.group == "R" else f"**{claim.group}.** "
+        shown = claim.evidence + (f", chapter {claim.chapter}" if claim.chapter else "")
+        where = f"{group}{claim.text}, {claim.section}: {VERDICTS[claim.verdict]} {claim.verdict} ({shown})"
+        lines.append(f"| {where}<br>{claim.says}<br>**Right:** {claim.right} |")
+    return Markdown("\n".join(lines))
+
+
+def counted(sections):
+    """How many claims each section holds, by verdict, as a table; its last row is the sum.
+
+    sections: {title: groups}. Raises ValueError unless every group stands in one section.
+    """
+    sections = {title: g.split() if isinstance(g, str) else list(g) for title, g in sections.items()}
+    times = Counter(group for groups in sections.values() for group in groups)
+    astray = [group for group in (*GROUPS, *(times.keys() - set(GROUPS))) if times[group] != 1]
+    if astray:
+        told = ", ".join(f"{group} in {times[group]}" for group in astray)
+        raise ValueError(f"sections: expected each group in one of them, got {told}")
+    rows = {title: Counter(claim.verdict for claim in of(groups)) for title, groups in sections.items()}
+    rows["**all**"] = Counter(claim.verdict for claim in load())
+    lines = [f"| | {' | '.join(VERDICTS)} |", "|:--|" + "--:|" * len(VERDICTS)]
+    lines += [f"| {title} | {' | '.join(str(row[v]) for v in VERDICTS)} |" for title, row in rows.items()]
+    return Markdown("\n".join(lines))

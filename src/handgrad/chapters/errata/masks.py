@@ -1,0 +1,88 @@
+"""Masks: what leaks where one is missing, comes too late, or was thought of for one place only."""
+
+import numpy as np
+
+from ...config import Config, init
+from ...model import forward
+from ..masks import leaks, stack
+from ..transformer import reach
+from .formulas import off
+
+
+def late(T=6, K=4, seed=0):
+    """Row sums (T,) of weights masked after the softmax, and how far the output is from the right one."""
+    rng = np.random.default_rng(seed)
+    q, k, v = 2 * rng.standard_normal((3, T, K))
+    mask = np.tri(T, dtype=bool)
+    y, cache = stack.masked_last(q, k, v, mask)
+    right, kept = stack.FIRST[0](q, k, v, mask)
+    return cache["a"].sum(axis=1), kept["a"].sum(axis=1), off(y, right)
+
+
+def to_the_future(pair, T=6, K=4, seed=0):
+    """The longest gradient that a later key receives, over the longest that any key does."""
+    rng = np.random.default_rng(seed)
+    q, k, v = rng.standard_normal((3, T, K))
+    _, cache = pair[0](q, k, v, np.tri(T, dtype=bool))
+    felt = []
+    for i in range(T):
+        dy = np.zeros((T, K))
+        dy[i] = rng.standard_normal(K)
+        felt.append(np.linalg.norm(pair[1](dy, cache)[1], axis=1))
+    felt = np.array(felt)
+    return float(np.triu(felt, 1).max() / felt.max())
+
+
+def to_later_inputs(kind, T=6, seed=0):
+    """The same share for the inputs of a whole model, "encoder" without a mask or "decoder" with it."""
+    config = Config(kind, V=9, D=8, H=2, F=12, N=2, positions="learned", T_max=T)
+    params = init(config, np.random.default_rng(seed))
+    tokens = np.random.default_rng(seed).integers(0, 9, (1, T))
+    felt = np.array([reach.felt(params, config, {"tokens": tokens}, t)["embedding"] for t in range(T)])
+    return float(np.triu(felt, 1).max() / felt.max())
+
+
+def own_token(shifted, T=6, seed=0):
+    """Places whose logits move with the very token that they are asked for, input shifted or not."""
+    config = Config("decoder", V=9, D=8, H=2, F=12, N=2)
+    params = init(config, np.random.default_rng(seed))
+    row = np.random.default_rng(seed).integers(1, 9, (1, T + 1))
+
+    def make(row):
+        return (row[:, :-1], row[:, 1:]) if shifted else (row, row)
+
+    return reach.own_token_read(params, config, make, row)
+
+
+def padding(masked, seed=0):
+    """How far the logits move, relative, if the source has two pads more at its end: masked, or not."""
+    config = Config("encoder-decoder", V=9, D=8, H=2, F=12, N=2, pad=0 if masked else None)
+    params = init(config, np.random.default_rng(seed))
+    source = np.array([[3, 5, 4, 7, 0, 0]])
+    longer = np.array([[3, 5, 4, 7, 0, 0, 0, 0]])
+    target = np.array([[1, 2, 6]])
+    short, long = (forward(params, config, {"source": s, "target_in": target})[0] for s in (source, longer))
+    return off(long, short)
+
+
+# Training on tokens in which there is nothing to learn ------------------------------------------------------
+
+
+def trained(kind, seed, steps=400, V=10, rate=0.01):
+    """The loss of each step on fresh random tokens: "causal", "late" or "none", by hand-written gradients."""
+    from ... import optim
+
+    config = Config(
+        "decoder", V=V, D=32, H=2, F=64, N=1, T_max=6, positions="learned", norm="pre", final_norm=True
+    )
+    mask = None if kind == "none" else np.tri(6, dtype=bool)
+    pair = stack.LAST if kind == "late" else stack.FIRST
+    rng = np.random.default_rng(seed)
+    params = init(config, rng)
+    state, losses = optim.adam_init(params), []
+    for _ in range(steps):
+        batch = leaks.random_tokens(rng, 32, 6, V)
+        loss, grads = stack.loss_and_gradients(params, config, batch, mask, pair)
+        params, state = optim.adam(params, grads, state, rate)
+        losses.append(float(loss))
+    return np.array(losses)

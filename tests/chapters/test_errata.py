@@ -1,0 +1,479 @@
+"""Chapter 20: what belongs to it and to nobody else."""
+
+import itertools
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from judging import check_answers
+from sympy import Rational, factor, summation, symbols
+from torch.nn import functional
+
+from handgrad.chapters.errata import claims, exercises
+from handgrad.course import judge
+from handgrad.ops import attention, attention_backward
+
+ROOT = Path(__file__).parents[2]
+CLAIMS = claims.load()
+TITLES = {
+    chapter["number"]: f"{chapter['number']:02}_{chapter['topic']}"
+    for part in yaml.safe_load((ROOT / "book/chapters.yml").read_text(encoding="utf-8"))
+    for chapter in part["chapters"]
+}
+by_claim = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+RECORD = dict(
+    id="A-1.2-1",
+    text="A",
+    section="1.2",
+    verdict="wrong",
+    group="E1",
+    evidence="run",
+    chapter=2,
+    target=None,
+    says="One is two.",
+    right="One is one.",
+)
+
+
+# The claims -------------------------------------------------------------------------------------------------
+
+
+@by_claim
+def test_the_place_of_a_claim_exists(claim):
+    if claim.chapter is None:
+        pages = [ROOT / "book/notation.md"]
+    else:
+        pages = [ROOT / f"notebooks/{TITLES[claim.chapter]}.ipynb"]
+    if claim.target is None:
+        assert claim.chapter in (None, 14, 15), "chapters 14 and 15 are written at the same time"
+    else:
+        assert any(f"({claim.target})=" in page.read_text(encoding="utf-8") for page in pages)
+
+
+@by_claim
+def test_what_is_told_can_be_shown_in_a_table(claim):
+    for text in (claim.says, claim.right, claim.section):
+        assert "|" not in text and "\n" not in text and text == text.strip()
+        assert text.count("$") % 2 == 0 and text.count("{") == text.count("}")
+        assert "'" not in text and '"' not in text
+    assert claim.says != claim.right
+
+
+def test_there_are_eighty_claims():
+    assert len(CLAIMS) == 80 and sum(claims.counts().values()) == 80
+    assert claims.counts("verdict") == {"wrong": 25, "ambiguous": 34, "incomplete": 21}
+    assert claims.counts("text") == {"A": 22, "B": 8, "C": 16, "D": 24, "E": 10}
+
+
+def test_every_error_has_a_claim_and_what_is_settled_is_never_called_wrong():
+    verdicts = {group: {claim.verdict for claim in claims.of([group])} for group in claims.GROUPS}
+    assert all(verdicts[group] for group in claims.GROUPS if group[0] == "E")
+    half = {group for group in claims.GROUPS if group[0] == "E" and "wrong" not in verdicts[group]}
+    assert half == {"E13", "E15", "E16", "E18", "E20", "E23"}
+    assert not any("wrong" in verdicts[group] for group in claims.GROUPS if group[0] != "E")
+    assert {group for group in claims.GROUPS if not verdicts[group]} == {"A2", "A3", "A9", "A16"}
+
+
+def test_no_sentence_is_called_wrong_and_ambiguous_at_once():
+    """Two records are one sentence of text B's: what it says of operations and of seconds."""
+    same = {claim.id: claim.verdict for claim in CLAIMS if claim.id in ("B-1.8-2", "B-1.8-3")}
+    assert set(same.values()) == {"ambiguous"} and len(same) == 2
+
+
+def test_a_claim_that_is_called_wrong_was_shown_wrong():
+    """By a run or a proof, unless it is a slip of the pen or speaks of a publication."""
+    by_reading = {
+        claim.group for claim in CLAIMS if claim.verdict == "wrong" and claim.evidence in claims.EVIDENCE[2:]
+    }
+    assert by_reading == {"E21", "E22", "E24"}
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"text": "F"}, "text: expected one of A, B"),
+        ({"verdict": "false"}, "verdict: expected one of wrong, ambiguous, incomplete, got 'false'"),
+        ({"group": "E25"}, "group"),
+        ({"evidence": "hearsay"}, "evidence: expected one of run"),
+        ({"id": "B-1.2-1"}, "id: expected A-SECTION-NUMBER"),
+        ({"says": " "}, "says: expected words"),
+        ({"says": "word " * 26}, "at most 25 words, got 26"),
+        ({"section": 12.1}, "section: expected words, got 12.1"),
+        ({"page": 7}, "A-1.2-1: missing, or not known: page"),
+    ],
+)
+def test_a_record_that_does_not_fit_is_refused(change, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        claims.read(yaml.safe_dump([RECORD | change]))
+
+
+def test_no_record_may_stand_twice_or_lack_a_field():
+    assert claims.read(yaml.safe_dump([RECORD]))[0].corrected == "One is one."
+    with pytest.raises(ValueError, match="got twice A-1.2-1"):
+        claims.read(yaml.safe_dump([RECORD, RECORD]))
+    with pytest.raises(ValueError, match="record 0: missing, or not known: id"):
+        claims.read(yaml.safe_dump([{name: RECORD[name] for name in RECORD if name != "id"}]))
+
+
+def test_a_table_has_a_row_for_each_claim_of_its_groups():
+    shown = claims.table("E4 E1")
+    head, rule, *rows = shown._repr_markdown_().splitlines()
+    assert repr(shown) == shown.text and len(rows) == 3
+    assert all(line.count("|") == 2 for line in (head, rule, *rows))
+    assert (
+        rows[2].startswith("| **E1.** D, 3.2: ✗ wrong (proof, chapter 2)<br>$")
+        and "<br>**Right:** $" in rows[2]
+    )
+    assert "A4" in str(claims.table(["A4"])) and "R." not in str(claims.table(["R"]))
+    with pytest.raises(ValueError, match="expected some of E1 to R, got E25"):
+        claims.table("E1 E25")
+
+
+def test_the_sections_are_counted_and_none_is_left_out():
+    sections = {"errors": claims.GROUPS[:24], "settled": claims.GROUPS[24:-1], "rest": "R"}
+    *_, all_of_them = lines = str(claims.counted(sections)).splitlines()
+    assert len(lines) == 6 and all_of_them == "| **all** | 25 | 34 | 21 |"
+    columns = np.array([[int(n) for n in re.findall(r"\d+", line)] for line in lines[2:]])
+    np.testing.assert_array_equal(columns[:-1].sum(axis=0), columns[-1])
+    with pytest.raises(ValueError, match="R in 0"):
+        claims.counted({"all": claims.GROUPS[:-1]})
+    with pytest.raises(ValueError, match="E1 in 2"):
+        claims.counted({"all": claims.GROUPS, "once more": "E1"})
+    with pytest.raises(ValueError, match="got E25"):
+        claims.counted({"all": [*claims.GROUPS, "E25"]})
+
+
+# The answers, a second time ---------------------------------------------------------------------------------
+
+
+def head(q, k, v):
+    return torch.softmax(q @ k.mT / np.sqrt(q.shape[-1]), -1) @ v
+
+
+def test_right_gradients_pass_the_two_refutations_and_wrong_ones_do_not():
+    """The right gradients are those of autograd: whatever the loss, both sums are 0."""
+    rng = np.random.default_rng(3)
+    shapes = (5, 3), (7, 3), (7, 4), (5, 4)
+    q, k, v, dy = (torch.tensor(rng.normal(size=shape), requires_grad=True) for shape in shapes)
+    right = torch.autograd.grad((dy * head(q, k, v)).sum(), (q, k, v))
+    q, k, dy = (x.detach().numpy() for x in (q, k, dy))
+    dq, dk, dv = (x.numpy() for x in right)
+    for wrong in ((dq, dk, dv), (2 * dq, dk, dv), (dq, 2 * dk, dv), (dq, dk, 0 * dv), (dq[::-1], dk, dv)):
+        found = exercises.two_refutations(q, k, dy, *(x[None] for x in wrong))
+        assert (max(found)[0] < 1e-12) == (wrong[0] is dq and wrong[1] is dk and wrong[2] is dv)
+
+
+def test_a_turn_of_the_queries_is_what_the_first_refutation_says():
+    """Place by place of the single 1 in N, and component by component of the row that is added."""
+    rng = np.random.default_rng(4)
+    q, k, v, dy = (rng.normal(size=shape) for shape in ((5, 3), (7, 3), (7, 4), (5, 4)))
+    dq, dk, dv = attention_backward(dy, attention(q, k, v)[1])
+    claimed = 3 * dq, dk - 0.5 * k, dv + 1
+    slopes = []
+    for i, j in itertools.product(range(3), range(3)):
+        N = np.zeros((3, 3))
+        N[i, j] = 1
+        slopes.append((claimed[0] * (q @ N)).sum() - (claimed[1] * (k @ N.T)).sum())
+    shifts = [(claimed[2][:, j] * 1.0).sum() - dy[:, j].sum() for j in range(4)]
+    found = exercises.two_refutations(q, k, dy, *(x[None] for x in claimed))
+    np.testing.assert_allclose(np.ravel(found), [np.abs(slopes).max(), np.abs(shifts).max()], rtol=1e-12)
+
+
+def columns_loss(dz, x, W_q, W_k, W_v):
+    """In columns, as the text has it."""
+    X = x.mT
+    Q, K, V = W_q @ X, W_k @ X, W_v @ X
+    return (dz.mT * (V @ K.mT @ Q) / x.shape[1]).sum(), (x, W_k)
+
+
+def weight_norm_loss(dy, x, v, g):
+    layer = torch.nn.Linear(v.shape[0], v.shape[1], bias=False, dtype=v.dtype)
+    layer = torch.nn.utils.parametrizations.weight_norm(layer, dim=0)
+    weights = {
+        "parametrizations.weight.original0": g[:, None],
+        "parametrizations.weight.original1": v.T,
+    }
+    return (dy * torch.func.functional_call(layer, weights, x)).sum(), (v, g)
+
+
+LOSSES = {"columns_into_rows": columns_loss, "repaired_weight_norm": weight_norm_loss}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_answers_are_the_gradients(name):
+    exercise = judge.find(name)
+    for case in exercise.cases:
+        inputs = [torch.tensor(x, requires_grad=True) for x in case.inputs]
+        loss, moving = LOSSES[name](*inputs)
+        found = torch.autograd.grad(loss, moving)
+        for mine, theirs in zip(exercise.answer(*case.inputs), found, strict=True):
+            np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-9, atol=1e-11)
+
+
+def test_the_mean_of_means_is_that_of_torch():
+    for case in judge.find("mean_of_means").cases:
+        z, targets, keep = case.inputs
+        logits = torch.tensor(z, requires_grad=True)
+        rows = [b for b in range(len(z)) if keep[b].any()]
+        means = [
+            functional.cross_entropy(logits[b][keep[b]], torch.tensor(targets[b][keep[b]])) for b in rows
+        ]
+        loss = sum(means) / len(means)
+        loss.backward()
+        found = exercises.mean_of_means(z, targets, keep)
+        np.testing.assert_allclose(found[0], loss.item(), rtol=1e-12)
+        np.testing.assert_allclose(found[1], logits.grad.numpy(), rtol=1e-10, atol=1e-14)
+
+
+def test_the_crossover_is_counted_pair_by_pair():
+    D, H, H_kv, K, F, T, i = symbols("D H H_kv K F T i", positive=True)
+    square = H * 2 * K * summation(i + 1, (i, 0, T - 1))
+    rest = T * (D * H * K + H * K * D + 2 * D * H_kv * K + 2 * D * F + F * D)
+    at = exercises.causal_crossover(D, H, H_kv, K, F)
+    assert factor(square - rest).subs(T, at).equals(0)
+    assert exercises.causal_crossover(6, 2, 1, 2, 5) == 39.5
+
+
+def test_the_line_in_print_passes_at_length_1_and_not_at_length_2():
+    rng = np.random.default_rng(6)
+    x, dy, v, g = (rng.normal(size=shape) for shape in ((2, 3, 4), (2, 3, 5), (4, 5), 5))
+    for length, agrees in ((1.0, True), (2.0, False)):
+        of_length = length * v / np.linalg.norm(v, axis=0)
+        dv, dg = exercises.repaired_weight_norm(dy, x, of_length, g)
+        assert np.allclose(as_printed(dy, x, of_length, g)[0], dv) == agrees
+        np.testing.assert_allclose((dv * of_length).sum(axis=0), 0, atol=1e-12)
+
+
+# Answers ----------------------------------------------------------------------------------------------------
+
+
+def refuted_by_loops(q, k, dy, dq, dk, dv):
+    turned, shifted = np.zeros(len(dq)), np.zeros(len(dq))
+    for b in range(len(dq)):
+        for i, j in np.ndindex(q.shape[1], q.shape[1]):
+            gap = sum(q[:, i] * dq[b, :, j]) - sum(k[:, j] * dk[b, :, i])
+            turned[b] = max(turned[b], abs(gap))
+        for e in range(dy.shape[1]):
+            shifted[b] = max(shifted[b], abs(dv[b, :, e].sum() - dy[:, e].sum()))
+    return turned, shifted
+
+
+def refuted_the_other_way_round(q, k, dy, dq, dk, dv):
+    turn = np.einsum("bsk,sl->bkl", dk, k) - (q.T @ dq)
+    shift = np.einsum("te->e", dy) - np.einsum("bse->be", dv)
+    return np.linalg.norm(turn.reshape(len(dq), -1), np.inf, axis=1), np.max(np.abs(shift), axis=-1)
+
+
+def rows_by_loops(dz, x, W_q, W_k, W_v):
+    dx, dW_k, T = np.zeros_like(x), np.zeros_like(W_k), x.shape[1]
+    for b in range(len(x)):
+        for t, s in np.ndindex(T, T):
+            q, k, v = W_q @ x[b, t], W_k @ x[b, s], W_v @ x[b, s]
+            score, dscore = q @ k / T, dz[b, t] @ v / T
+            dx[b, t] += dscore * k @ W_q
+            dx[b, s] += dscore * q @ W_k + score * dz[b, t] @ W_v
+            dW_k += dscore * np.outer(q, x[b, s])
+    return dx, dW_k
+
+
+def rows_through_columns(dz, x, W_q, W_k, W_v):
+    X, E, T = x.mT, dz.mT, x.shape[1]
+    Q, K, V = W_q @ X, W_k @ X, W_v @ X
+    dQ, dK, dV = K @ V.mT @ E / T, Q @ E.mT @ V / T, E @ Q.mT @ K / T
+    return (W_q.T @ dQ + W_k.T @ dK + W_v.T @ dV).mT, (dK @ X.mT).sum(0)
+
+
+def norm_by_columns(dy, x, v, g):
+    dv, dg = np.zeros_like(v), np.zeros_like(g)
+    for f in range(len(g)):
+        dw = sum(dy[i][f] * x[i] for i in np.ndindex(x.shape[:2]))
+        n = np.linalg.norm(v[:, f])
+        J = (np.eye(len(v)) - np.outer(v[:, f], v[:, f]) / n**2) * g[f] / n
+        dv[:, f], dg[f] = J.T @ dw, dw @ v[:, f] / n
+    return dv, dg
+
+
+def norm_by_the_quotient_rule(dy, x, v, g):
+    dW, n2 = np.einsum("btd,btf->df", x, dy), (v**2).sum(0)
+    dn = -(g * dW * v).sum(0) / n2
+    return g * dW / np.sqrt(n2) + dn * v / np.sqrt(n2), (dW * v).sum(0) / np.sqrt(n2)
+
+
+def crossover_by_parts(D, H, H_kv, K, F):
+    attention = D * H * K * 2 + D * H_kv * K * 2
+    return attention / (H * K) + D * F * 3 / (H * K) - 1
+
+
+def crossover_simplified(D, H, H_kv, K, F):
+    return (2 * D * K * (H + H_kv) + 3 * D * F - H * K) / (H * K)
+
+
+def means_by_loops(z, targets, keep):
+    R, dz, loss = sum(keep.any(axis=1)), np.zeros_like(z), 0.0
+    for b, t in zip(*np.nonzero(keep)):
+        p = np.exp(z[b, t]) / np.exp(z[b, t]).sum()
+        m = keep[b].sum() * R
+        loss -= np.log(p[targets[b, t]]) / m
+        dz[b, t] = (p - (np.arange(len(p)) == targets[b, t])) / m
+    return loss, dz
+
+
+def means_of_a_masked_array(z, targets, keep):
+    p = np.exp(z) / np.exp(z).sum(-1, keepdims=True)
+    kept = keep[keep.any(1)]
+    nats = -np.log(np.take_along_axis(p, targets[..., None], -1)[..., 0])[keep.any(1)]
+    loss = np.mean([np.mean(row[k]) for row, k in zip(nats, kept)])
+    m = np.where(keep, keep.sum(1, keepdims=True) * len(kept), np.inf)
+    return loss, (p - np.eye(z.shape[-1])[targets]) / m[..., None]
+
+
+@pytest.mark.parametrize(
+    "name, answers",
+    [
+        ("two_refutations", [refuted_by_loops, refuted_the_other_way_round]),
+        ("columns_into_rows", [rows_by_loops, rows_through_columns]),
+        ("repaired_weight_norm", [norm_by_columns, norm_by_the_quotient_rule]),
+        ("causal_crossover", [crossover_by_parts, crossover_simplified]),
+        ("mean_of_means", [means_by_loops, means_of_a_masked_array]),
+    ],
+)
+def test_right_answers_are_accepted_however_written(name, answers):
+    check_answers(name, answers)
+
+
+# Wrong answers, as learners give them -----------------------------------------------------------------------
+
+
+def entry_by_entry(q, k, dy, dq, dk, dv):
+    turn = np.einsum("tk,btl->bkl", q, dq) - np.einsum("sk,bsl->bkl", k, dk)
+    return np.abs(turn).max((1, 2)), refuted_by_loops(q, k, dy, dq, dk, dv)[1]
+
+
+def one_number_only(q, k, dy, dq, dk, dv):
+    gap = [np.vdot(q, dq[b]) - np.vdot(k, dk[b]) for b in range(len(dq))]
+    return np.abs(gap), refuted_by_loops(q, k, dy, dq, dk, dv)[1]
+
+
+def values_add_up_to_nothing(q, k, dy, dq, dk, dv):
+    return refuted_by_loops(q, k, dy, dq, dk, dv)[0], np.abs(dv.sum(1)).max(1)
+
+
+def signs_kept(q, k, dy, dq, dk, dv):
+    turn = q.T @ dq - (k.T @ dk).mT
+    return np.max(turn, axis=(1, 2)), np.max(dv.sum(1) - dy.sum(0), axis=1)
+
+
+def signs_turned(q, k, dy, dq, dk, dv):
+    turn = q.T @ dq - (k.T @ dk).mT
+    return np.max(turn, axis=(1, 2)), np.max(dy.sum(0) - dv.sum(1), axis=1)
+
+
+def with_a_finite_turn(q, k, dy, dq, dk, dv, eps=0.01):
+    """M = I + εN is made and inverted, as the task reads to somebody who puts a number in."""
+    largest = np.zeros(len(dq))
+    for i, j in itertools.product(range(q.shape[1]), range(q.shape[1])):
+        M = np.eye(q.shape[1])
+        M[i, j] += eps
+        moved_q, moved_k = q @ M - q, k @ np.linalg.inv(M).T - k
+        change = np.einsum("btk,tk->b", dq, moved_q) + np.einsum("bsk,sk->b", dk, moved_k)
+        largest = np.maximum(largest, np.abs(change) / eps)
+    return largest, np.abs(dv.sum(1) - dy.sum(0)).max(1)
+
+
+def no_division(dz, x, W_q, W_k, W_v):
+    return tuple(x.shape[1] * d for d in rows_by_loops(dz, x, W_q, W_k, W_v))
+
+
+def laid_out_as_rows(dz, x, W_q, W_k, W_v):
+    dx, dW_k = rows_by_loops(dz, x, W_q, W_k, W_v)
+    return dx, dW_k.T
+
+
+def read_from_left_to_right(dz, x, W_q, W_k, W_v):
+    """Z = V Kᵀ Q, taken for rows: the letters stay where they are, and q and k change places."""
+    dx, _ = rows_through_columns(dz, x, W_k, W_q, W_v)
+    q, v = x @ W_q.T, x @ W_v.T
+    return dx, np.einsum("btk,btd->kd", dz @ v.mT @ q, x) / x.shape[1]
+
+
+def without_the_values(dz, x, W_q, W_k, W_v):
+    q, k, v = x @ W_q.T, x @ W_k.T, x @ W_v.T
+    d = dz @ v.mT / x.shape[1]
+    return d @ k @ W_q + d.mT @ q @ W_k, rows_by_loops(dz, x, W_q, W_k, W_v)[1]
+
+
+def as_printed(dy, x, v, g):
+    dW, n = np.einsum("btd,btf->df", x, dy), np.linalg.norm(v, axis=0)
+    dg = (dW * v).sum(0) / n
+    return g / n * (dW - dg * v), dg
+
+
+def length_held_fixed(dy, x, v, g):
+    dW, n = np.einsum("btd,btf->df", x, dy), np.linalg.norm(v, axis=0)
+    return g / n * dW, (dW * v).sum(0) / n
+
+
+def length_of_a_row(dy, x, v, g):
+    dW, n = np.einsum("btd,btf->df", x, dy), np.linalg.norm(v, axis=1, keepdims=True)
+    dg = (dW * v / n).sum(0)
+    return g / n * (dW - dg * v / n), dg
+
+
+def all_pairs(D, H, H_kv, K, F):
+    return crossover_simplified(D, H, H_kv, K, F) / 2 + Rational(1, 2)
+
+
+def heads_as_wide_as_the_model(D, H, H_kv, K, F):
+    return (2 * D * D + 2 * D * H_kv * K + 3 * D * F) / D - 1
+
+
+def over_tokens(z, targets, keep):
+    p = np.exp(z) / np.exp(z).sum(-1, keepdims=True)
+    e = np.eye(z.shape[-1])[targets]
+    return -np.log((p * e).sum(-1))[keep].mean(), keep[..., None] * (p - e) / keep.sum()
+
+
+def with_the_empty_one(z, targets, keep):
+    share = keep.any(axis=1).mean()
+    loss, dz = means_by_loops(z, targets, keep)
+    return loss * share, dz * share
+
+
+def gradient_over_tokens(z, targets, keep):
+    return means_by_loops(z, targets, keep)[0], over_tokens(z, targets, keep)[1]
+
+
+@pytest.mark.parametrize(
+    "name, answer, words",
+    [
+        ("two_refutations", entry_by_entry, "compared entry by entry"),
+        ("two_refutations", one_number_only, "Only one number is compared"),
+        ("two_refutations", values_add_up_to_nothing, "They need not"),
+        ("two_refutations", signs_kept, "The absolute value is missing in both"),
+        ("two_refutations", signs_turned, "incoming minus claimed"),
+        ("two_refutations", with_a_finite_turn, "A hundredth was put in for ε"),
+        ("columns_into_rows", no_division, "The division by T is missing everywhere"),
+        ("columns_into_rows", laid_out_as_rows, "dW_k has the layout of rows"),
+        ("columns_into_rows", read_from_left_to_right, "Queries and keys have changed places throughout"),
+        ("columns_into_rows", without_the_values, "The path through the values is missing"),
+        ("repaired_weight_norm", as_printed, "This is the line that is printed"),
+        ("repaired_weight_norm", length_held_fixed, "taken for a constant"),
+        ("repaired_weight_norm", length_of_a_row, "The length is that of the rows"),
+        ("causal_crossover", all_pairs, "All T² pairs are counted"),
+        ("causal_crossover", heads_as_wide_as_the_model, "are taken to be D wide"),
+        ("mean_of_means", over_tokens, "the mean over all tokens that count"),
+        ("mean_of_means", with_the_empty_one, "An empty sequence is counted"),
+        ("mean_of_means", gradient_over_tokens, "dz is that of the mean over all tokens"),
+    ],
+)
+def test_wrong_answers_are_told_why(name, answer, words):
+    check_answers(name, [answer], wrong=(words, ""))
+
+
+def test_no_exercise_is_asked_twice():
+    names = Counter(name for chapter in judge.chapters().values() for name in chapter)
+    assert names.most_common(1)[0][1] == 1
