@@ -14,7 +14,7 @@ EDITS = {
     ],
     "1 − β₁ forgotten": [("beta_1 * m + (1 - beta_1) * g", "beta_1 * m + g")],
     "no correction": [("1 - beta_1**t, 1 - beta_2**t", "1, 1")],
-    "corrected a step late": [("1 - beta_1**t, 1 - beta_2**t", "1 - beta_1**(t + 1), 1 - beta_2**(t + 1)")],
+    "corrected with t + 1": [("1 - beta_1**t, 1 - beta_2**t", "1 - beta_1**(t + 1), 1 - beta_2**(t + 1)")],
     "v of |g|, not of g²": [("(g * g)", "abs(g)")],
     "root forgotten": [(" ** 0.5", "")],
     "ε inside the root": [("((v / v_bias) ** 0.5 + eps)", "((v / v_bias + eps) ** 0.5)")],
