@@ -58,7 +58,7 @@ def _libraries():
 
 def _package_for(name, cells):
     """The files of the package, but of the chapters only that of this name and those that the code names."""
-    for file in sorted(PACKAGE.rglob("*.py")):
+    for file in sorted(file for kind in ("*.py", "*.yml") for file in PACKAGE.rglob(kind)):
         room, topic, *below = (*file.relative_to(PACKAGE).parts, "")
         others = room == "chapters" and below and topic not in name
         if not others or any(topic in cell.source for cell in cells):
@@ -88,7 +88,10 @@ def run(notebook, path, kept, **options):
     options: of NotebookClient. Returns the notebook as it was run, the seconds that took, and the error that
     ended it, or None. A run that ended well is kept.
     """
-    word = key(notebook, path)
+    return _run(notebook, path, kept, key(notebook, path), **options)
+
+
+def _run(notebook, path, kept, word, **options):
     if kept.exists():
         before = nbformat.read(kept, as_version=4)
         about = before.metadata.pop("run", {})
@@ -117,9 +120,13 @@ class Runs:
         self.root, self.started, self.pool = root, {}, ThreadPoolExecutor(AT_A_TIME)
 
     def start(self, notebook, path, page, **options):
-        """Begin `run`, when there is room. page: as in _toc.yml."""
-        kept = kept_for(self.root, page)
-        self.started[path] = self.pool.submit(run, copy.deepcopy(notebook), path, kept, **options)
+        """Begin `run`, when there is room. page: as in _toc.yml.
+
+        The key is made here and not in a thread: it parses code, as the pages do meanwhile, and Python 3.11 may
+        fail if two threads do so at once (python/cpython#106905).
+        """
+        kept, word = kept_for(self.root, page), key(notebook, path)
+        self.started[path] = self.pool.submit(_run, copy.deepcopy(notebook), path, kept, word, **options)
 
 
 def ahead_of_pages(app, env, docnames):

@@ -1,5 +1,7 @@
 """What a page shows was run with what is there now: a run is kept until something changes that it used."""
 
+import threading
+
 import nbformat.v4 as nb
 import pytest
 
@@ -18,6 +20,7 @@ def notebook(*sources):
 def package(tmp_path, monkeypatch):
     """A small package and a folder of notebooks with a quiz."""
     files = ["__init__.py", "ops/softmax.py", "chapters/attention/figures.py", "chapters/masks/figures.py"]
+    files += ["chapters/attention/claims.yml"]
     for file in files:
         (tmp_path / "handgrad" / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "handgrad" / file).write_text("x = 1\n")
@@ -32,9 +35,10 @@ def key(package, *sources):
     return execution.key(notebook(*sources), package / "08_attention.ipynb")
 
 
-@pytest.mark.parametrize(
-    "file", ["handgrad/ops/softmax.py", "handgrad/chapters/attention/figures.py", "quiz.json"]
-)
+USED = ["ops/softmax.py", "chapters/attention/figures.py", "chapters/attention/claims.yml"]
+
+
+@pytest.mark.parametrize("file", [*(f"handgrad/{file}" for file in USED), "quiz.json"])
 def test_the_key_changes_with_what_a_notebook_uses(package, file):
     before = key(package, CODE)
     (package / file).write_text("x = 2\n")
@@ -77,6 +81,19 @@ def gave(package, source):
     runs.pool.shutdown()
     assert seconds > 0
     return [output.text for output in done.cells[-1].outputs if "text" in output], error
+
+
+def test_only_the_thread_that_reads_the_pages_parses_code(package, monkeypatch):
+    parse, threads = execution.ast.parse, []
+
+    def noted(source):
+        threads.append(threading.get_ident())
+        return parse(source)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(execution.ast, "parse", noted)
+        gave(package, "print(3)")
+    assert set(threads) == {threading.get_ident()}
 
 
 def test_a_run_is_kept(package, monkeypatch):
