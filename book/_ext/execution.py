@@ -122,8 +122,8 @@ class Runs:
     def start(self, notebook, path, page, **options):
         """Begin `run`, when there is room. page: as in _toc.yml.
 
-        The key is made here and not in a thread: it parses code, as the pages do meanwhile, and Python 3.11 may
-        fail if two threads do so at once (python/cpython#106905).
+        The key is made here and not in a thread: it parses code, as the pages do meanwhile, and Python 3.11
+        may fail if two threads do so at once (python/cpython#106905).
         """
         kept, word = kept_for(self.root, page), key(notebook, path)
         self.started[path] = self.pool.submit(_run, copy.deepcopy(notebook), path, kept, word, **options)
