@@ -5,6 +5,8 @@ import numpy as np
 from handgrad.course import figures as shared
 from handgrad.course.figures import COLOUR, WIDTH, subplots
 
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 def by_hand(x, keep, y, dx, dy):
     """Four features through dropout with p = 1/2: a row of boxes each, values forward and gradients back."""
@@ -86,7 +88,8 @@ def histogram(ax, exponents, power, lost, over):
     ax.text(20.5, 0.08, "∞", ha="center")
     ax.set(xlim=(-56, 25), ylim=(0, 0.19), xlabel="exponent of s · gradient, base 2", ylabel="share")
     step = "is left out" if over else "is taken"
-    ax.set_title(f"s = 2^{power}: the step {step}", fontsize=10)
+    raised = str(power).translate(RAISED)
+    ax.set_title(f"s = 2{raised}: the step {step}", fontsize=10)
     ax.legend(loc="upper left", fontsize=9)
 
 
