@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 
 import yaml
+from IPython.display import Markdown
 
 TEXTS = tuple("ABCDE")
 VERDICTS = {"wrong": "✗", "ambiguous": "?", "incomplete": "…"}
@@ -57,11 +58,6 @@ class Claim:
         if len(self.says.split()) > WORDS:
             raise ValueError(f"{self.id}: says: expected at most {WORDS} words, got {len(self.says.split())}")
 
-    @property
-    def corrected(self):
-        """What holds."""
-        return self.right
-
 
 def read(text):
     """The claims of a YAML text, a list of records.
@@ -103,19 +99,6 @@ def of(groups):
 def counts(field="verdict"):
     """How many claims there are of each verdict, text, group or kind of evidence."""
     return dict(Counter(getattr(claim, field) for claim in load()))
-
-
-@dataclass(frozen=True)
-class Markdown:
-    """A text that Jupyter and the book show as Markdown."""
-
-    text: str
-
-    def __repr__(self):
-        return self.text
-
-    def _repr_markdown_(self):
-        return self.text
 
 
 def table(groups):

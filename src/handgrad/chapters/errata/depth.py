@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...ops import layer_norm, layer_norm_backward, linear, linear_backward, relu, relu_backward
+from ..multi_head.columns import slope
 from ..residuals import stacks
 from .formulas import off
 
@@ -95,7 +96,7 @@ def frozen(N, norm, seed=0):
             x = stacks.norm(x + branch)[0] if norm else x + branch
         return x
 
-    return off(dy, _slope(along, x, dy))
+    return off(dy, slope(along, x, dy))
 
 
 def residual_sum(seed=0):
@@ -103,17 +104,8 @@ def residual_sum(seed=0):
     x, dy, rng = stacks.inputs(seed, (2, 3, 8))
     layers = stacks.draw(["feed-forward"], rng, 8, 16)
     _, caches = stacks.stack(x, layers, "none")
-    wanted = _slope(lambda x: stacks.stack(x, layers, "none")[0][-1], x, dy)
+    wanted = slope(lambda x: stacks.stack(x, layers, "none")[0][-1], x, dy)
     return off(dy, wanted), off(stacks.stack_backward(dy, caches)[0][0], wanted)
-
-
-def _slope(f, x, upstream, step=1e-6):
-    found = np.empty_like(x)
-    for place in np.ndindex(x.shape):
-        nudge = np.zeros_like(x)
-        nudge[place] = step
-        found[place] = (upstream * (f(x + nudge) - f(x - nudge))).sum() / (2 * step)
-    return found
 
 
 def mixed_placement(depths, seeds):

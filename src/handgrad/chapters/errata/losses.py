@@ -7,6 +7,7 @@ that five ways of reporting make of one training.
 import numpy as np
 
 from ...ops import cross_entropy, cross_entropy_backward, softmax
+from ..multi_head.columns import slope
 
 CASES = ("as assumed", "mean 0.1", "one matrix, one token")
 """What `products` can be asked."""
@@ -22,20 +23,22 @@ def chain(rng):
     return rng.dirichlet(np.full(V, 0.5), V)
 
 
-def entropy(P):
-    """The least expected loss of the next token, in nats: entropies of the rows, by how often each comes."""
+def how_often(P):
+    """The share of each token in a long text, (V,): the eigenvector of the eigenvalue 1."""
     values, vectors = np.linalg.eig(P.T)
     often = np.real(vectors[:, np.argmax(values.real)])
-    often = often / often.sum()
-    return float(-(often @ (P * np.log(np.maximum(P, 1e-300))).sum(axis=1)))
+    return often / often.sum()
+
+
+def entropy(P):
+    """The least expected loss of the next token, in nats: entropies of the rows, by how often each comes."""
+    return float(-(how_often(P) @ (P * np.log(np.maximum(P, 1e-300))).sum(axis=1)))
 
 
 def rows(rng, P, n):
     """n rows (n, LENGTH + 1) of tokens that begin as they would in a long text; shorter ones are padded."""
-    values, vectors = np.linalg.eig(P.T)
-    often = np.abs(np.real(vectors[:, np.argmax(values.real)]))
     found, sums = np.full((n, LENGTH + 1), PAD), P.cumsum(axis=1)
-    now = rng.choice(V, n, p=often / often.sum())
+    now = rng.choice(V, n, p=how_often(P))
     ends = rng.integers(LENGTH // 4, LENGTH + 1, n)
     for t in range(LENGTH + 1):
         found[:, t] = np.where(t <= ends, now, PAD)
@@ -125,16 +128,11 @@ def towards_target(seed=0, T=6, classes=9, step=1e-4):
     return (*map(float, along), float((dz * wish).sum()))
 
 
-def by_logits(T=6, classes=9, seed=0, step=1e-5):
+def by_logits(T=6, classes=9, seed=0):
     """The gradient of the mean loss by the logits, by differences, and (y − p)/T, which leads to y."""
     rng = np.random.default_rng(seed)
     z, y = rng.standard_normal((T, classes)), rng.integers(0, classes, T)
-    found = np.empty_like(z)
-    for place in np.ndindex(z.shape):
-        nudge = np.zeros_like(z)
-        nudge[place] = step
-        found[place] = (cross_entropy(z + nudge, y)[0] - cross_entropy(z - nudge, y)[0]) / (2 * step)
-    return found, (np.eye(classes)[y] - softmax(z)[0]) / T
+    return slope(lambda z: cross_entropy(z, y)[0], z, 1.0), (np.eye(classes)[y] - softmax(z)[0]) / T
 
 
 def mean_gradient(seed=0, T=6, classes=9):

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ... import optim
 from ...config import Config, init
 from ...model import forward
 from ..masks import leaks, stack
@@ -70,8 +71,6 @@ def padding(masked, seed=0):
 
 def trained(kind, seed, steps=400, V=10, rate=0.01):
     """The loss of each step on fresh random tokens: "causal", "late" or "none", by hand-written gradients."""
-    from ... import optim
-
     config = Config(
         "decoder", V=V, D=32, H=2, F=64, N=1, T_max=6, positions="learned", norm="pre", final_norm=True
     )

@@ -5,6 +5,8 @@ import numpy as np
 from handgrad.course import figures as shared
 from handgrad.course.figures import COLOUR, WIDTH, subplots
 
+from . import halves
+
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -98,7 +100,7 @@ def histogram_words(gradients):
 
     def words(power):
         lost = [
-            f"{np.mean(np.abs(g) * 2.0**power <= 2.0**-25):.1%} of the {name}"
+            f"{halves.lost(g, 2.0**power):.1%} of the {name}"
             for g, name in zip(gradients, KINDS, strict=True)
         ]
         over = any((np.abs(g) * 2.0**power >= 65520).any() for g in gradients)
