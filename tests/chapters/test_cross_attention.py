@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from judging import check_answers
+from judging import check_answers, check_gradients
 
 from handgrad.chapters.cross_attention import exercises, figures, stacks, torch_layer, writer
-from handgrad.course import judge
 from handgrad.ops import multi_head, multi_head_backward
 
 # The answers, derived a second time by automatic differentiation of the forward -----------------------------
@@ -49,13 +48,7 @@ def latent_loss(dy, latents, k, v, real):
     ],
 )
 def test_the_answers_are_the_gradients(name, loss, by):
-    exercise = judge.find(name)
-    for case in exercise.cases:
-        inputs = [torch.tensor(x) if isinstance(x, np.ndarray) else x for x in case.inputs]
-        moving = [inputs[i].requires_grad_() for i in by]
-        found = torch.autograd.grad(loss(*inputs), moving)
-        for mine, theirs in zip(exercise.answer(*case.inputs), found, strict=True):
-            np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-9, atol=1e-11)
+    check_gradients(name, lambda *inputs: (loss(*inputs), [inputs[i] for i in by]))
 
 
 def test_the_coverage_is_differentiated_by_scores():
