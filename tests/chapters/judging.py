@@ -11,7 +11,7 @@ from handgrad.course import judge
 def check_gradients(name, loss):
     """Assert that the answer of an exercise is what autograd finds, for each of its cases.
 
-    loss: of the inputs, arrays and floats as tensors; returns the loss, and the tensors by which it is differentiated.
+    loss: of the inputs, arrays and floats as tensors; returns the loss, and what it is differentiated by.
     """
 
     def tensor(x):

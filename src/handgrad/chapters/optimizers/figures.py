@@ -1,4 +1,4 @@
-"""The figures of chapter 15. Each function draws what it is given; the notebook computes every number."""
+"""The figures of chapter 15. Each function draws what it is given; what moves is walked here, frame by frame."""
 
 import numpy as np
 from matplotlib.ticker import NullLocator
