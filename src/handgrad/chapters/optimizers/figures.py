@@ -1,4 +1,4 @@
-"""The figures of chapter 15. Each function draws what it is given; what moves is walked here, frame by frame."""
+"""The figures of chapter 15. Each function draws what it is given; what moves is walked here, by frames."""
 
 import numpy as np
 from matplotlib.ticker import NullLocator
