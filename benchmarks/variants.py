@@ -17,7 +17,7 @@ import optree
 
 from handgrad import model, optim
 from handgrad.config import gpt2_small, init
-from handgrad.fast import Workspace, kernels, update
+from handgrad.fast import Workspace, loops, update
 from handgrad.fast import step as fast_step
 
 Size = namedtuple("Size", "D N H T B V F")
@@ -153,7 +153,7 @@ def staged(build, size, workers, device):
         return timed
 
     stage_of = {function: stage for stage, functions in STAGES.items() for function in functions}
-    spaces = [vars(fast_step), vars(kernels), vars(update)]
+    spaces = [vars(fast_step), vars(loops), vars(update)]
     spaces += [value for space in spaces for value in space.values() if isinstance(value, dict)]
     for space in spaces:
         for name, f in list(space.items()):

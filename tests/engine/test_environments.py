@@ -17,11 +17,13 @@ SETTINGS = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())
 PROJECT, DATA = SETTINGS["project"], SETTINGS["tool"]["setuptools"]["package-data"]
 EXTRAS = PROJECT["optional-dependencies"]
 NEEDS = {
-    r"twin|fast\.parallel|chapters\.\w+\.(twin|torch_layer)": "oracle",
+    r"twin|chapters\.\w+\.(twin|torch_layer)": "oracle",
+    r"fast\.(loops|memory|sharing|step|update)|course\.ledger": "fast",
+    r"fast\.parallel": "fast oracle",
     r"course\.(figures|interactive)|chapters\.\w+\.figures|chapters\.speed\.races": "figures",
     r"course\.(evidence|rules)|chapters\.errata\.claims": "book",
 }
-"""Which rooms need an extra; all others need the dependencies only."""
+"""Which rooms need an extra, or two; all others need the dependencies only."""
 
 WITHOUT = """
 import importlib, importlib.metadata, sys
@@ -41,6 +43,7 @@ exec(sys.argv[3])
 """
 USES = {
     "": """
+import warnings
 import numpy as np
 from handgrad import check, fast, train
 from handgrad.config import Config
@@ -50,9 +53,30 @@ check.differences(OPS["softmax"], np.random.default_rng(0), digits=50)
 config = Config("decoder", V=5, D=4, H=2, F=3, N=1, norm="pre")
 recipe = train.Recipe(steps=2, batch_size=2, peak=0.1, warmup=1)
 tokens = np.array([[1, 2, 3], [3, 2, 1]])
-for engine in (train.readable, fast.engine):
-    state = train.start(config, 0)
-    train.run(state, lambda rng, B: {"tokens": tokens, "target_out": tokens}, config, recipe, engine=engine)
+fresh = train.start(config, 0)
+draw = lambda rng, B: {"tokens": tokens, "target_out": tokens}
+wanted = train.run(fresh, draw, config, recipe)
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("default")
+    for _ in range(2):
+        got = train.run(fresh, draw, config, recipe, engine=fast.engine)
+assert got.losses == wanted.losses
+(said,) = caught
+assert str(said.message) == "without numba the readable step trains: pip install handgrad[fast]"
+""",
+    "fast": """
+import numpy as np
+from handgrad import fast, train
+from handgrad.config import Config
+config = Config("decoder", V=5, D=4, H=2, F=3, N=1, norm="pre")
+recipe = train.Recipe(steps=2, batch_size=2, peak=0.1, warmup=1)
+tokens = np.array([[1, 2, 3], [3, 2, 1]])
+draw = lambda rng, B: {"tokens": tokens, "target_out": tokens}
+train.run(train.start(config, 0), draw, config, recipe, engine=fast.engine)
+""",
+    "fast oracle": """
+from handgrad.fast import parallel
+assert set(parallel.ENGINES) == {"readable", "fast"}
 """,
     "oracle": """
 import numpy as np
@@ -79,7 +103,7 @@ def modules():
         for path in PACKAGE.rglob("*.py")
     )
     extra_of = {name: [e for pattern, e in NEEDS.items() if re.fullmatch(pattern, name)] for name in names}
-    return {f"handgrad.{name}": "".join(extras) for name, extras in extra_of.items() if name != "__init__"}
+    return {f"handgrad.{name}": " ".join(extras) for name, extras in extra_of.items() if name != "__init__"}
 
 
 def brought_along(requirements):
@@ -102,12 +126,17 @@ def brought_along(requirements):
 
 def imported(names, extra, use=""):
     """Import modules, and use them, where only handgrad with one extra is installed: the finished process."""
-    allowed = brought_along([*PROJECT["dependencies"], *EXTRAS.get(extra, ())]) | {"handgrad"}
+    own = [requirement for name in extra.split() for requirement in EXTRAS[name]]
+    allowed = brought_along([*PROJECT["dependencies"], *own]) | {"handgrad"}
     command = [sys.executable, "-c", WITHOUT, " ".join(sorted(allowed)), " ".join(names), use]
     return subprocess.run(command, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("extra", ["", *EXTRAS])
+def test_every_extra_is_used_by_a_room():
+    assert set(USES) == set(modules().values()) and {*" ".join(USES).split()} == set(EXTRAS)
+
+
+@pytest.mark.parametrize("extra", USES)
 def test_a_room_works_with_what_is_declared_for_it(extra):
     own = [name for name, needed in modules().items() if needed == extra]
     assert own
@@ -123,6 +152,6 @@ def test_and_needs_it(module, extra):
 
 def test_files_that_are_no_python_are_installed_too():
     files = {path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*.*") if path.is_file()}
-    others = {path for path in files if path.suffix not in {".py", ".pyc"}}
+    others = {path for path in files if path.suffix != ".py" and "__pycache__" not in path.parts}
     declared = {Path(room.replace(".", "/"), name) for room, names in DATA.items() for name in names}
     assert declared == others

@@ -1,4 +1,4 @@
-"""Memory that a training step uses again and again, and the threads among which it is shared out."""
+"""Memory that a training step uses again and again, and the threads among which the work is shared out."""
 
 import functools
 import math
@@ -10,31 +10,63 @@ from threading import Lock
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from ..algebra import check_integer, kind
-from .kernels import empty
+from ..algebra import check_integer
+from .loops import of_kind
 
 CHUNK = 2**25  # numbers that an arena asks for at once, or more. A system gives memory when it is written to
+LINE = 64  # bytes of a line of the cache: an array that begins elsewhere needs two lines for each load of 64
+
+
+def empty(shape, dtype):
+    """An array whose numbers are still to be written. It begins at a line of the cache."""
+    size, line = math.prod(shape), LINE // dtype.itemsize
+    memory = np.empty(size + line, dtype)
+    start = -memory.ctypes.data % LINE // dtype.itemsize
+    return memory[start : start + size].reshape(shape)
+
+
+def check_apart(name, written, read=()):
+    """Raise ValueError unless each of `written` can be written to, in memory that no other array touches."""
+    if not all(x.flags.writeable for x in written):
+        raise ValueError(f"{name}: expected arrays that can be written to, got one to be read only")
+    bounds = np.lib.array_utils.byte_bounds
+    spans = [(*bounds(x), True) for x in written] + [(*bounds(x), False) for x in read]
+    end = end_of_written = 0
+    for start, stop, is_written in sorted(spans):
+        if start < (end if is_written else end_of_written):
+            raise ValueError(f"{name}: expected arrays with memory of their own, got two that overlap")
+        end, end_of_written = max(end, stop), max(end_of_written, stop if is_written else 0)
+
+
+def torch_product(x, y, out):
+    """What numpy.matmul does to two matrices, by PyTorch's `mm` on the same memory, in one thread."""
+    import torch
+
+    with torch.inference_mode():
+        torch.mm(*map(torch.from_numpy, (x, y)), out=torch.from_numpy(out))
+    return out
 
 
 class Arena:
     """Memory that is handed out in order and given back in the opposite order, up to where `used` says.
 
-    It grows by chunks as it is asked, and keeps them. `block` numbers at a time go through a chain of
-    element-wise steps, and `queries` at a time through attention. `first`: these are the first sequences of a
-    step, and the gradients of the matrices are written where later ones are added.
+    It grows by chunks as it is asked, and keeps them. `loops`: those for its type of arrays. `product`: of
+    two matrices. `first`: these are the first sequences of a step, and the gradients of the matrices are
+    written where later ones are added. `idle`: the arena of a worker without sequences of its own, which
+    works in a thread of `threads`; or None.
     """
 
-    def __init__(self, block, queries):
-        self.block, self.queries = block, queries
-        self.kind, self.chunks, self.used, self.placed = np.empty(0), [], 0, {}
+    def __init__(self, product=np.matmul, threads=None):
+        self.product, self.threads, self.idle, self.dtype = product, threads, None, None
+        self.chunks, self.used, self.placed = [], 0, {}
 
-    def reset(self, x):
-        """Take everything back. From here on the arrays are of x's library, type and device."""
-        if kind(self.kind) != kind(x):
+    def reset(self, dtype):
+        """Take everything back. From here on the arrays are of this type."""
+        if self.dtype != dtype:
             self.chunks, self.placed = [], {}
         if len(self.placed) > 10000:  # steps of many shapes
             self.placed = {}
-        self.kind, self.used, self.first = empty((0,), x), 0, True
+        self.dtype, self.loops, self.used, self.first = dtype, of_kind(dtype), 0, True
 
     def empty(self, *shape):
         """An array whose numbers are still to be written. One step asks for the same arrays as the last."""
@@ -55,7 +87,7 @@ class Arena:
             if start + whole <= len(chunk):
                 return chunk[start : start + size].reshape(shape), begin + start + whole
         begin = sum(len(chunk) for _, chunk in self.chunks)
-        self.chunks.append((begin, empty((max(CHUNK, whole),), self.kind)))
+        self.chunks.append((begin, empty((max(CHUNK, whole),), self.dtype)))
         return self._place(size, shape)
 
     def scratch(self):
@@ -75,30 +107,31 @@ class Arena:
         """An array of the shape of x."""
         return self.empty(*x.shape)
 
-    def zeros_like(self, x):
-        """Zeros of the shape of x."""
-        zeros = self.like(x)
-        zeros[...] = 0
-        return zeros
-
     def copy(self, x):
         """The numbers of x, to be written over."""
         copy = self.like(x)
         copy[...] = x
         return copy
 
-    def blocks(self, x, *others):
-        """The rows of x (n, D), about `block` numbers at a time, and the same rows of the others."""
-        (n, D), arrays = x.shape, (x, *others)
-        step = max(1, self.block // D)
-        if step >= n:
-            return [arrays]
-        rows = [slice(start, start + step) for start in range(0, n, step)]
-        return [tuple(None if array is None else array[part] for array in arrays) for part in rows]
+    def halves(self, n):
+        """Slices of n things: one, or two if a worker is idle."""
+        return shares(n, 1 if self.idle is None else 2)
+
+    def each(self, jobs, f):
+        """[f(job, arena) for each of at most two jobs]: the second by the idle worker, at the same time."""
+        if len(jobs) == 1:
+            return [f(jobs[0], self)]
+        with _limit.single_threads():
+            other = self.threads.submit(_beside, f, jobs[1], self.idle)
+            try:
+                own = f(jobs[0], self)
+            finally:
+                wait([other])
+            return [own, other.result()]
 
 
 class _Scratch:
-    """A class, and not a generator: loops over blocks enter it thousands of times in a step."""
+    """A class, and not a generator: it is entered hundreds of times in a step."""
 
     __slots__ = ("arena", "used")
 
@@ -121,20 +154,24 @@ def shares(n, workers):
 class Workspace:
     """The memory and the threads of a training step, for one step at a time.
 
-    workers: how many threads share the sequences of a batch; one is right for a GPU. block: numbers in a
-    block of an element-wise chain; queries: the most queries in a block of attention; at_once: numbers in an
-    activation (n, F) of the sequences that a worker takes at once. Nothing that a step returns lies in it.
+    workers: how many threads share the sequences of a batch, or the work on the only one. queries: the most
+    queries in a block of attention; at_once: numbers in an activation (n, F) of the sequences that a worker
+    takes at once; kept: the most attention weights that a layer keeps, and does not compute again. product:
+    numpy.matmul, or `torch_product`, for matrices: which is faster depends on the processor. Nothing that a
+    step returns lies in a workspace.
 
-    Raises TypeError unless all four are integers, ValueError unless they are at least 1.
+    Raises TypeError unless the numbers are integers and product can be called, ValueError unless they are at
+    least 1.
     """
 
-    def __init__(self, workers=2, block=2**17, queries=64, at_once=2**20):
-        given = {"workers": workers, "block": block, "queries": queries, "at_once": at_once}
-        for name, value in given.items():
+    def __init__(self, workers=2, queries=128, at_once=2**19, kept=2**22, product=np.matmul):
+        for name, value in {"workers": workers, "queries": queries, "at_once": at_once, "kept": kept}.items():
             check_integer(name, value, least=1)
-        self.arenas = [Arena(block, queries) for _ in range(workers)]
+        if not callable(product):
+            raise TypeError(f"product: expected a function such as numpy.matmul, got {product!r}")
         self.threads = ThreadPoolExecutor(max(1, workers - 1))
-        self.at_once = at_once
+        self.arenas = [Arena(product, self.threads) for _ in range(workers)]
+        self.queries, self.at_once, self.kept = queries, at_once, kept
         self.uses = 0  # how often it was reset
         self.received = []  # references to what received the last gradients, and to the parameters
         self.stepping, self.mapping = Lock(), Lock()
@@ -143,11 +180,11 @@ class Workspace:
         """`with workspace.one_step():` its memory is this step's. Raises RuntimeError during another step."""
         return _alone(self.stepping, "step")
 
-    def reset(self, x):
-        """Take all memory back, for arrays of the kind of x."""
+    def reset(self, dtype):
+        """Take all memory back, for arrays of this type."""
         self.uses += 1
         for arena in self.arenas:
-            arena.reset(x)
+            arena.reset(dtype)
 
     def pieces(self, share, numbers):
         """Slices of a share of the sequences, each of which has so many numbers in an activation."""
@@ -158,13 +195,14 @@ class Workspace:
     def map(self, f, jobs):
         """[f(job, arena) for each job], at most as many as workers. The caller does the first.
 
-        With several jobs, each has one thread for products and for torch's loops. None has autograd.
+        Several jobs have one thread each for products. A lone one may share its work with an idle worker.
         Raises ValueError for another number of jobs, RuntimeError during another map of the workspace.
         """
         if not 1 <= len(jobs) <= len(self.arenas):
             raise ValueError(f"jobs: expected 1 to {len(self.arenas)}, one for a worker, got {len(jobs)}")
-        single = _limit.single_threads() if len(jobs) > 1 else nullcontext()
-        with _alone(self.mapping, "map"), single, _no_autograd():
+        alone = len(jobs) == 1
+        self.arenas[0].idle = self.arenas[1] if alone and len(self.arenas) > 1 else None
+        with _alone(self.mapping, "map"), nullcontext() if alone else _limit.single_threads():
             others = [self.threads.submit(_beside, f, *pair) for pair in zip(jobs[1:], self.arenas[1:])]
             try:
                 first = f(jobs[0], self.arenas[0])
@@ -184,24 +222,18 @@ def _alone(lock, what):
 
 
 def _beside(f, *args):
-    torch = sys.modules.get("torch")
-    if torch:
-        torch.get_num_threads()  # a new thread takes over the number of others when it first needs one: here
-        torch.set_num_threads(1)  # and its own stays: this is our thread
-    with _no_autograd():
-        return f(*args)
-
-
-def _no_autograd():
-    """Torch keeps nothing for autograd in this thread."""
-    return sys.modules["torch"].inference_mode() if "torch" in sys.modules else nullcontext()
+    """f(*args) in a thread of ours."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    return f(*args)
 
 
 class _Limit:
-    """One thread for NumPy's products: two workers with two threads each would wait for each other.
+    """One thread for each product: two workers with two threads each would wait for each other.
 
-    The number is one of the process. The first to come limits it, and the last to leave restores it. Torch's
-    is one of each thread, and each restores its own; but a new thread begins with what was set last anywhere.
+    NumPy's number is one of the process. The first to come limits it, and the last to leave restores it.
+    Torch's, where it is there, is one of each thread, and each restores its own; but a new thread begins with
+    what was set last anywhere.
     """
 
     def __init__(self):
@@ -213,9 +245,9 @@ class _Limit:
         with self.lock:
             own = torch and torch.get_num_threads()
             if self.users == 0:
-                self.products, self.loops = _blas().limit(limits=1), own
+                self.products, self.own = _blas().limit(limits=1), own
             elif own == 1:
-                own = self.loops or 1  # it is likely ours
+                own = self.own or 1  # it is likely ours
             self.users += 1
         try:
             if torch:

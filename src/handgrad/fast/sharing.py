@@ -7,27 +7,38 @@ batch, so that it does not matter who computes what.
 
 import weakref
 
+import numpy as np
 import optree
 
-from ..algebra import check_array, like
+from ..algebra import check_array, described
 from ..model import check_batch, targets_of
 from ..ops.cross_entropy import counted_targets
 from ..optim import check_tree
-from .kernels import check_apart, empty
+from .memory import check_apart, empty
 
 
-def weighted_targets(batch, config, label_smoothing, x):
-    """Targets (B, T), 0 where they do not count, and their weights (B, T) in the mean, 0 there; as x is.
+def check_kind(params):
+    """The type of the parameters. Raises TypeError unless they are arrays of NumPy, of float32 or float64."""
+    E = params["embedding"]["E"]
+    if not isinstance(E, np.ndarray) or E.dtype not in (np.float32, np.float64):
+        raise TypeError(f"params: expected arrays of NumPy, of float32 or float64, got {described(E)}")
+    return E.dtype
+
+
+def weighted_targets(batch, config, label_smoothing, dtype):
+    """Targets (B, T), 0 where they do not count, and their weights (B, T) in the mean, 0 there.
 
     Raises TypeError or ValueError as model.loss_and_gradients does.
     """
     check_batch(config, batch)
     targets = targets_of(batch)
     counted, m = counted_targets(targets, config.V, config.ignore_index, label_smoothing)
-    weights = empty(counted.shape, x)
-    weights[...] = like(counted, x)
-    weights *= 1 / m
-    return like(targets * counted, x), weights
+    return whole(targets * counted, np.intp), whole(counted / m, dtype)
+
+
+def whole(x, dtype=bool):
+    """x as an array of this type that lies in one piece, as the loops need it."""
+    return np.ascontiguousarray(x, dtype)
 
 
 def keeps_of(batch, config, draw_keep):
@@ -53,7 +64,7 @@ def keeps_of(batch, config, draw_keep):
 def next_keep_of(keeps, rows):
     """next_keep(site): what dropout keeps at the next site, for some rows of the batch, or None.
 
-    For the attention weights it has their shape (b, H, T, S); elsewhere it is rows (n, D).
+    For the attention weights it has their shape (b, H, T, S); elsewhere it is rows (n, D), in one piece.
     """
     own = iter(keeps)
     sites = {site for site, _ in keeps}
@@ -61,7 +72,7 @@ def next_keep_of(keeps, rows):
     def next_keep(site):
         if site not in sites:
             return None
-        keep = next(own)[1][rows]
+        keep = whole(next(own)[1][rows])
         return keep if site == "attention" else keep.reshape(-1, keep.shape[-1])
 
     return next_keep
@@ -69,12 +80,10 @@ def next_keep_of(keeps, rows):
 
 def arguments_of(params, config, batch, draw_keep):
     """A function from rows of the batch to what `part_forward` is told of them: a dictionary."""
-    E = params["embedding"]["E"]
-    keeps = [(site, like(keep, E)) for site, keep in keeps_of(batch, config, draw_keep)]
-    batch = {name: like(array, E) for name, array in batch.items()}
+    keeps = keeps_of(batch, config, draw_keep)
 
     def of_rows(rows):
-        own = {name: array[rows] for name, array in batch.items()}
+        own = {name: whole(array[rows], np.intp) for name, array in batch.items()}
         return dict(params=params, config=config, batch=own, next_keep=next_keep_of(keeps, rows))
 
     return of_rows
@@ -88,7 +97,7 @@ def receiving(out, params, workspace):
     """
     leaves, tree = optree.tree_flatten(params)
     if out is None:
-        return optree.tree_unflatten(tree, [empty(leaf.shape, leaf) for leaf in leaves])
+        return optree.tree_unflatten(tree, [empty(leaf.shape, leaf.dtype) for leaf in leaves])
     arrays, own_tree = optree.tree_flatten(out)
     known = own_tree == tree and len(workspace.received) == len(arrays + leaves)
     if not known or any(last() is not x for last, x in zip(workspace.received, arrays + leaves)):

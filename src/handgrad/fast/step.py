@@ -1,18 +1,17 @@
-r"""The training step of `model`, made fast: the same parameters, loss and gradients, for NumPy and torch.
+r"""The training step of `model`, made fast: the same parameters, loss and gradients, on arrays of NumPy.
 
 The formulas are those of `ops`; each function here names its own and says what it does to be quicker:
 
-    one product       the queries, keys and values come from one product, and so do their gradients
+    loops             a chain of element-wise steps is one compiled loop, in `loops`
     causal blocks     queries are taken some at a time, with the keys up to the last of them: most of what
                       the causal mask hides is never computed
-    cache blocks      a chain of element-wise steps takes as many numbers at a time as stay in the cache
     in place          a result takes the place of an input that is not needed again
-    recomputation     the outputs of norms and activations are computed again, and not kept
+    recomputation     the outputs of norms and activations are computed again, and not kept; so are attention
+                      weights, where there are many
     workspace         the arrays of a step lie in memory that the next step uses again, at lines of the cache,
                       and the backward gives it back in the opposite order, as it is done with each part
-    two workers       each takes half of the sequences, in a thread; their gradients are added
-
-What NumPy and torch say differently is in `kernels`: sums as products, sorting, fused chains.
+    two workers       each takes half of the sequences, in a thread, and their gradients are added; or half
+                      of the heads and rows of a lone sequence
 
 A backward here uses up its cache and the dy that it is given, and adds the gradients of the parameters to
 the arrays of a tree that it is given too. Shapes: b sequences of T tokens are n = b·T rows.
@@ -20,38 +19,42 @@ the arrays of a tree that it is given too. Shapes: b sequences of T tokens are n
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..algebra import check_like, like
+from ..algebra import check_like
 from ..config import Config, check_params
 from ..model import check_batch
 from ..ops import GATED, rotary_angles, sinusoidal
-from .kernels import (
-    ACTIVATIONS,
-    column_sum,
-    cross_entropy,
-    drop,
-    exponentials,
-    heads,
-    hidden_future,
-    library,
-    linear,
-    linear_backward,
-    matmul,
-    scale_shift,
-    scatter_add,
-    softmax_backward,
-    standardize,
-    subtract_product,
-    take,
-    turn,
-)
 from .memory import Arena, Workspace, shares
-from .sharing import added_up, arguments_of, gradients_of_others, receiving, weighted_targets
+from .sharing import added_up, arguments_of, check_kind, gradients_of_others, receiving, weighted_targets
+
+# Linear layers: ops.linear
+
+
+def linear(x, W, b, arena, out=None):
+    """x (n, D), W (D, F), b (F,) or None -> y (n, F), written to out if there is one."""
+    out = arena.product(x, W, out=arena.empty(len(x), W.shape[1]) if out is None else out)
+    if b is not None:
+        out += b
+    return out
+
+
+def linear_backward(dy, x, dW, db, arena):
+    """dy (n, F), x (n, D): their dW (D, F) and db (F,), unless it is None, are added.
+
+    Of the first sequences dW is written: there is nothing yet to add to. Rows are summed as a product.
+    """
+    if arena.first:
+        arena.product(x.T, dy, out=dW)
+    else:
+        with arena.scratch():
+            dW += arena.product(x.T, dy, out=arena.empty(*dW.shape))
+    if db is not None:
+        db += np.ones(len(dy), dy.dtype) @ dy
+
 
 # Embedding: ops.embedding and ops.positions
 
@@ -59,36 +62,43 @@ from .sharing import added_up, arguments_of, gradients_of_others, receiving, wei
 def embed(tokens, segments, tables, norm, *, config, next_keep, arena):
     """model.embed. tokens (b, T) -> x (n, D), cache."""
     (b, T), D, index = tokens.shape, config.D, tokens.reshape(-1)
-    x = take(tables["E"], index, arena.empty(b * T, D))
+    x = np.take(tables["E"], index, axis=0, out=arena.empty(b * T, D), mode="clip")  # "clip" spares a copy
     cache = {"index": index, "config": config, "normed": None}
     if config.scale_embedding:
         x *= math.sqrt(D)
     if config.segments:
         cache["segments"] = 0 * index if segments is None else segments.reshape(-1)
         x += tables["E_segment"][cache["segments"]]
-    if config.positions == "learned":
-        x.reshape(b, T, D)[...] += tables["P"][:T]
-    if config.positions == "sinusoidal":
-        x.reshape(b, T, D)[...] += like(sinusoidal(T, D), x)
+    if config.positions in ("learned", "sinusoidal"):
+        x.reshape(b, T, D)[...] += tables["P"][:T] if config.positions == "learned" else sinusoidal(T, D)
     if norm:
         x, cache["normed"] = normalize(x, norm, config.eps, arena, out=x)
     cache["keep"] = next_keep("embedding")
-    return drop(x, cache["keep"], config.p), cache
+    return drop(x, cache["keep"], config.p, out=x), cache
 
 
 def embed_backward(dx, T, cache, dtables, dnorm, arena):
     """dx (n, D); what the rows of the tables receive is added to dtables."""
     config = cache["config"]
-    dx = drop(dx, cache["keep"], config.p)
+    drop(dx, cache["keep"], config.p, out=dx)
     if cache["normed"]:
-        dx = normalize_backward(dx, cache["normed"], dnorm, arena)
+        normalize_backward(dx, cache["normed"], dnorm, arena)
     if config.positions == "learned":
         dtables["P"][:T] += dx.reshape(-1, T, config.D).sum(axis=0)
     if config.segments:
-        scatter_add(cache["segments"], dx, dtables["E_segment"])
+        arena.loops.scatter_add(cache["segments"], dx, dtables["E_segment"])
     if config.scale_embedding:
         dx *= math.sqrt(config.D)
-    scatter_add(cache["index"], dx, dtables["E"])
+    arena.loops.scatter_add(cache["index"], dx, dtables["E"])
+
+
+def drop(x, keep, p, out):
+    """ops.dropout, and its backward: x ∘ keep/(1 - p) -> out, which may be x. Without keep: x itself."""
+    if keep is None:
+        return x
+    np.multiply(x, keep, out=out)
+    out *= 1 / (1 - p)
+    return out
 
 
 # Normalization: ops.layer_norm, and ops.rms_norm where there is no β
@@ -97,229 +107,166 @@ def embed_backward(dx, T, cache, dtables, dnorm, arena):
 def normalize(x, params, eps, arena, out):
     """x (n, D) -> y (n, D), written to out (which may be x), cache."""
     gamma, beta = params["gamma"], params.get("beta")
-    x_hat, inverse_std = standardize(x, eps, beta is not None, arena)
-    scale_shift(x_hat, gamma, beta, out)
-    return out, {"x_hat": x_hat, "inverse_std": inverse_std, "gamma": gamma, "beta": beta}
+    cache = {"x_hat": arena.like(x), "inverse_std": arena.empty(len(x)), "gamma": gamma, "beta": beta}
+    arena.loops.normalize(x, gamma, beta, cache["x_hat"], cache["inverse_std"], out, eps)
+    return out, cache
 
 
-def normalize_backward(dy, cache, dparams, arena):
-    """dy (n, D) -> dx (n, D) in its place, r ∘ (γ ∘ dy - mean(γ ∘ dy) - x̂ ∘ mean(γ ∘ dy ∘ x̂)).
-
-    In cache blocks. A mean over γ ∘ z is a product of z and γ/D. The first is 0 where there is no β.
-    """
-    gamma = cache["gamma"]
-    mean = gamma[:, None] / len(gamma)
-    for d, hat, r in arena.blocks(dy, cache["x_hat"], cache["inverse_std"]):  # (block, D) twice, (block, 1)
-        with arena.scratch():
-            product = library(d).multiply(d, hat, out=arena.like(d))
-            through_variance = product @ mean
-            dparams["gamma"] += column_sum(product)
-            if "beta" in dparams:
-                through_mean = d @ -mean
-                dparams["beta"] += column_sum(d)
-            scale_shift(d, gamma, through_mean if "beta" in dparams else None, out=d)
-            subtract_product(d, hat, through_variance, scratch=product)
-            d *= r
-    return dy
+def normalize_backward(dy, cache, dparams, arena, into=None):
+    """dy (n, D) -> dx (n, D): in its place, or added to `into`."""
+    known, dx = [cache[name] for name in ("x_hat", "inverse_std", "gamma")], dy if into is None else into
+    arena.loops.normalize_backward(dy, *known, dparams["gamma"], dparams.get("beta"), dx, into is not None)
+    return dx
 
 
 # Attention: ops.multi_head and ops.attention
 
 
-def joined(of_names, arena):
-    """W_Q, W_K and W_V, or some of them, side by side (D, width), and their biases (width,), or None.
+def heads(x, b, H, K):
+    """x (b·T, H·g·K) -> (b, H, g, T, K), the same numbers: g heads of queries for each of H heads of keys."""
+    return x.reshape(b, len(x) // b, H, -1, K).transpose(0, 2, 3, 1, 4)
 
-    The scale of the scores is multiplied into W_Q and b_Q, so that the scores need none.
+
+def weights(q, k, hidden, before, arena):
+    """softmax(q kᵀ/√K): q (b, H, g, t, K), k (b, H, 1, s, K) -> a (b, H, g, t, s).
+
+    hidden (b, S): keys at padding, or None. before: keys before the first query's own; -1: all are seen.
     """
-    params, columns, scale = (of_names[key] for key in ("params", "columns", "scale"))
-    W, b = (
-        [params[f"{letter}_{name}"] for name in columns if f"{letter}_{name}" in params] for letter in "Wb"
-    )
-    width, concatenate = sum(own.shape[1] for own in W), library(W[0]).concatenate
-    W = concatenate(W, axis=1, out=arena.empty(len(W[0]), width))
-    b = concatenate(b, axis=0, out=arena.empty(width)) if b else None
-    for array in (W, b):
-        if "Q" in columns and array is not None:
-            array[..., columns["Q"]] *= scale
-    return W, b
+    a = np.matmul(q, k.mT, out=arena.empty(*q.shape[:-1], k.shape[-2]))
+    arena.loops.softmax(a.reshape(len(a), -1, *a.shape[-2:]), hidden, before, 1 / math.sqrt(q.shape[-1]))
+    return a
 
 
-def project(x, params, names, scale, arena):
-    """Those of x W_Q + b_Q, x W_K + b_K, x W_V + b_V in `names`, by one product: x (n, D) -> y (n, width)."""
-    columns, width = {}, 0
-    for name in names:
-        start, width = width, width + params[f"W_{name}"].shape[1]
-        columns[name] = slice(start, width)
-    y, of_names = arena.empty(len(x), width), {"params": params, "columns": columns, "scale": scale}
-    with arena.scratch():
-        W, b = joined(of_names, arena)
-        linear(x, W, b, out=y)
-    return y, of_names
+def attention(q, k, v, y, causal, hidden, keep, step, arena):
+    """q (b, H, g, T, K), k and v (b, H, 1, S, K) -> cache; y (b, H, g, T, K) is written.
 
-
-def project_backward(dy, x, of_names, dparams, arena):
-    """dy (n, width) -> dx (n, D)."""
-    dx, columns, matmul = arena.like(x), of_names["columns"], library(x).matmul
-    with arena.scratch():
-        W, b = joined(of_names, arena)
-        matmul(dy, W.T, out=dx)
-        sums = {"W": matmul(x.T, dy, out=W)}
-        if b is not None:
-            sums["b"] = column_sum(dy)
-        for letter, array in sums.items():
-            if "Q" in columns:
-                array[..., columns["Q"]] *= of_names["scale"]
-            for name, at in columns.items():
-                if arena.first:
-                    dparams[f"{letter}_{name}"][...] = array[..., at]
-                else:
-                    dparams[f"{letter}_{name}"] += array[..., at]
-    return dx
-
-
-def attention(q, k, v, future, hidden, keep, step):
-    """q (b, H, T, K) scaled, k and v (b, H, S, K) -> o (n, H·K), cache.
-
-    future (queries, queries) and hidden (b, 1, 1, S) are -∞ where a key is hidden and 0 elsewhere, or None.
-    By blocks of queries. A causal block sees the keys up to its own last query: only its last corner hides
-    something. What is kept is the exponentials: `factor` completes the softmax in o, which is smaller.
+    By blocks of queries. A causal block sees the keys up to its own last query, the others see all. The
+    weights are kept, unless there are many: then the backward computes them again.
     """
-    (b, H, T, K), S, p, arena = q.shape, k.shape[2], step.config.p, step.arena
-    o, parts = arena.empty(b * T, H * K), []
-    o_heads = heads(o, b, K)
-    for start in range(0, T, step.queries):
-        rows = slice(start, min(T, start + step.queries))
-        length, end = rows.stop - start, S if future is None else rows.stop
-        e = matmul(q[:, :, rows], k[:, :, :end].mT, out=arena.empty(b, H, length, end))
-        if future is not None:
-            e[..., start:] += future[:length, :length]
-        if hidden is not None:
-            e += hidden[..., :end]
-        factor = exponentials(e, arena.empty(b, H, length, 1), hidden is not None)
+    T, S, parts, start = q.shape[3], k.shape[3], [], arena.used
+    are_kept = math.prod(q.shape[:4]) * S <= step.kept * (1 + causal)  # a causal mask hides half of them
+    for first in range(0, T, step.queries if causal else T):
+        rows = slice(first, min(T, first + step.queries) if causal else T)
+        end, before, used = (rows.stop, first, arena.used) if causal else (S, -1, arena.used)
+        a = weights(q[..., rows, :], k[..., :end, :], hidden, before, arena)
+        parts.append((rows, end, before, a if are_kept else None))
+        used = arena.used if are_kept else used
+        dropped = a if keep is None else drop(a, keep[..., rows, :end], step.config.p, arena.like(a))
+        np.matmul(dropped, v[..., :end, :], out=y[..., rows, :])
+        arena.used = used
+    return {"q": q, "k": k, "v": v, "hidden": hidden, "keep": keep, "parts": parts, "start": start}
+
+
+def attention_backward(dy, cache, dk, dv, p, arena):
+    """dy (b, H, g, T, K) -> dk, dv, written to arrays shaped as k and v; dq takes the place of q."""
+    keep = cache["keep"]
+    for rows, end, before, a in reversed(cache["parts"]):
+        q, k, v = cache["q"][..., rows, :], cache["k"][..., :end, :], cache["v"][..., :end, :]
         with arena.scratch():
-            dropped = e if keep is None else drop(arena.copy(e), keep[..., rows, :end], p)
-            y = matmul(dropped, v[:, :, :end], out=o_heads[:, :, rows])
-        if factor is not None:
-            y *= factor
-        parts.append((rows, end, e, factor))
-    return o, {"q": q, "k": k, "v": v, "o": o, "parts": parts, "keep": keep, "p": p}
-
-
-def attention_backward(do, cache, dq, dk, dv, arena):
-    """do (n, H·K) -> dq, dk, dv, written to arrays shaped as q, k, v.
-
-    With do multiplied by the factor, the exponentials serve as weights.
-    """
-    q, k, v, keep = cache["q"], cache["k"], cache["v"], cache["keep"]
-    do = heads(do, q.shape[0], q.shape[3])  # (b, H, T, K)
-    if library(do) is not np:
-        do = arena.copy(do)
-    for number, (rows, end, e, factor) in enumerate(reversed(cache["parts"])):
-        with arena.scratch():
-            dy, dropped = do[:, :, rows], e
-            if factor is not None:
-                dy = np.multiply(dy, factor, out=arena.like(dy))
-            ds = matmul(dy, v[:, :, :end].mT, out=arena.like(e))
+            if a is None:
+                a = weights(q, k, cache["hidden"], before, arena)
+            ds, dropped = np.matmul(dy[..., rows, :], v.mT, out=arena.like(a)), a
             if keep is not None:
-                drop(ds, keep[..., rows, :end], cache["p"])
-                dropped = drop(arena.copy(e), keep[..., rows, :end], cache["p"])
-            softmax_backward(ds, e, factor)
-            matmul(ds, k[:, :, :end], out=dq[:, :, rows])
-            if number == 0:  # the last queries see every key
-                matmul(dropped.mT, dy, out=dv)
-                matmul(ds.mT, q[:, :, rows], out=dk)
-            else:
-                part = arena.like(dv[:, :, :end])
-                dv[:, :, :end] += matmul(dropped.mT, dy, out=part)
-                dk[:, :, :end] += matmul(ds.mT, q[:, :, rows], out=part)
+                drop(ds, keep[..., rows, :end], p, out=ds)
+                dropped = drop(a, keep[..., rows, :end], p, out=arena.like(a))
+            arena.loops.softmax_backward(ds.reshape(-1, end), a.reshape(-1, end), 1 / math.sqrt(q.shape[-1]))
+            first = rows.stop == len(cache["q"][0, 0, 0])  # the last queries come first, and see every key
+            add_heads(dropped.mT, dy[..., rows, :], dv[..., :end, :], first, arena)
+            add_heads(ds.mT, q, dk[..., :end, :], first, arena)
+            np.matmul(ds, k, out=q)
 
 
-def multi_head(h, params, memory, future, hidden, keep, out, step):
-    """h (n, D) -> cache; y (n, D) is written to out. memory (m, D), m = b·S; None: h itself.
+def add_heads(x, y, out, first, arena):
+    """x y (b, H, g, s, K), summed over g, is added to out (b, H, 1, s, K); written, if it is the first."""
+    if first and x.shape[2] == 1:
+        np.matmul(x, y, out=out)
+    else:
+        part = np.matmul(x, y, out=arena.empty(*x.shape[:-1], y.shape[-1]))
+        part = part if x.shape[2] == 1 else part.sum(axis=2, keepdims=True)  # ops.repeat_heads_backward
+        np.add(0 if first else out, part, out=out)
 
-    For torch q, k and v are copied, so that each head lies in one piece, and their product is let go.
-    """
-    config, arena, b, projected, parts, whole = step.config, step.arena, step.b, [], {}, {}
-    uses = [(h, "QKV")] if memory is None else [(h, "Q"), (memory, "KV")]
-    for x, names in uses:
-        for name in names:
-            if library(h) is not np or params[f"W_{name}"].shape[1] != config.H * config.K:
-                whole[name] = arena.empty(b, config.H, len(x) // b, config.K)
-    with nullcontext() if library(h) is np else arena.scratch():
-        for x, names in uses:
-            y, of_names = project(x, params, names, scale=1 / math.sqrt(config.K), arena=arena)
-            projected.append(of_names)
-            parts |= {name: heads(y[:, at], b, config.K) for name, at in of_names["columns"].items()}
-        if step.angles and memory is None:
-            cos, sin = step.angles
-            turn(parts["Q"], cos, sin)
-            turn(parts["K"], cos, sin)
-        for name, array in whole.items():  # ops.repeat_heads
-            array.reshape(b, parts[name].shape[1], -1, *array.shape[2:])[...] = parts[name][:, :, None]
-    q, k, v = ((parts | whole)[name] for name in "QKV")
-    o, attended = attention(q, k, v, future=future, hidden=hidden, keep=keep, step=step)
-    linear(o, params["W_O"], params.get("b_O"), out=out)
-    return {"params": params, "projected": projected, "attended": attended}
+
+def multi_head(h, params, memory, causal, hidden, keep, out, step):
+    """h (n, D) -> cache; y (n, D) is written to out. memory (m, D), m = b·S; None: h itself."""
+    arena, config, H = step.arena, step.config, step.config.H_kv or step.config.H
+    memory, angles = (h, step.angles) if memory is None else (memory, ())
+    q = linear(h, params["W_Q"], params.get("b_Q"), arena)
+    k = linear(memory, params["W_K"], params.get("b_K"), arena)
+    v = linear(memory, params["W_V"], params.get("b_V"), arena)
+    for x in (q, k) if angles else ():
+        arena.loops.turn(x, *angles)
+    o = arena.like(q)
+    by_head = [heads(x, step.b, H, config.K) for x in (q, k, v, o)]
+    keep = None if keep is None else keep.reshape(*by_head[0].shape[:4], -1)
+
+    def of_heads(own, arena):
+        own_keep = None if keep is None else keep[:, own]
+        return attention(*(x[:, own] for x in by_head), causal, hidden, own_keep, step, arena)
+
+    parts = arena.each(arena.halves(H), of_heads)
+    linear(o, params["W_O"], params.get("b_O"), arena, out=out)
+    return {"params": params, "q": q, "k": k, "v": v, "o": o, "angles": angles, "parts": parts}
 
 
 def multi_head_backward(dy, h, cache, dparams, dmemory, step):
-    """dy, h (n, D) -> dx (n, D); what the memory receives is added to dmemory, if there is one."""
-    arena, K, attended, parts, whole = step.arena, step.config.K, cache["attended"], {}, {}
-    o, W = attended["o"], cache["params"]["W_O"]
-    dW, db = dparams["W_O"], dparams.get("b_O")
-    do = linear_backward(dy, o, W, dx=arena.like(o), dW=dW, db=db, arena=arena)
-    uses = list(zip([h] if dmemory is None else [h, step.memory], cache["projected"]))
-    dys = [arena.empty(len(x), list(of_names["columns"].values())[-1].stop) for x, of_names in uses]
-    for y, (_, of_names) in zip(dys, uses):
-        parts |= {name: heads(y[:, at], step.b, K) for name, at in of_names["columns"].items()}
-    for name, x in zip("QKV", (attended["q"], attended["k"], attended["v"])):
-        in_place = parts[name].shape == x.shape and (name == "Q" or library(x) is np)
-        whole[name] = parts[name] if in_place else arena.like(x)
-    attention_backward(do, attended, dq=whole["Q"], dk=whole["K"], dv=whole["V"], arena=arena)
-    for name, part in parts.items():
-        if whole[name].shape != part.shape:  # ops.repeat_heads_backward
-            whole[name] = whole[name].reshape(*part.shape[:2], -1, *part.shape[2:]).sum(axis=2)
-        if whole[name] is not part:
-            part[...] = whole[name]
-    if step.angles and dmemory is None:
-        cos, sin = step.angles
-        turn(parts["Q"], cos, -sin)
-        turn(parts["K"], cos, -sin)
-    dx, *others = [
-        project_backward(y, x, of_names, dparams=dparams, arena=arena) for y, (x, of_names) in zip(dys, uses)
-    ]
-    for dx_memory in others:
-        dmemory += dx_memory  # every block uses the memory
+    """dy, h (n, D) -> dx (n, D) in the place of h; what the memory receives is added to dmemory, if any."""
+    arena, config, H = step.arena, step.config, step.config.H_kv or step.config.H
+    params, o, memory = cache["params"], cache["o"], h if dmemory is None else step.memory
+    linear_backward(dy, o, dparams["W_O"], dparams.get("b_O"), arena)
+    do = arena.product(dy, params["W_O"].T, out=o)
+    dq, dk, dv = cache["q"], arena.like(cache["k"]), arena.like(cache["v"])  # dq takes the place of q
+    by_head = [heads(x, step.b, H, config.K) for x in (do, dk, dv)]
+
+    def of_heads(job, arena):
+        own, part = job
+        own_do, own_dk, own_dv = (x[:, own] for x in by_head)
+        attention_backward(own_do, part, own_dk, own_dv, config.p, arena)
+        return part["start"]
+
+    starts = arena.each(list(zip(arena.halves(H), cache["parts"])), of_heads)
+    if len(starts) > 1:
+        arena.idle.used = starts[1]  # the rest is the sub-layer's
+    for x in (dq, dk) if cache["angles"] else ():
+        cos, sin = cache["angles"]
+        arena.loops.turn(x, cos, -sin)
+    linear_backward(dq, h, dparams["W_Q"], dparams.get("b_Q"), arena)
+    linear_backward(dk, memory, dparams["W_K"], dparams.get("b_K"), arena)
+    linear_backward(dv, memory, dparams["W_V"], dparams.get("b_V"), arena)
+    dx = arena.product(dq, params["W_Q"].T, out=h)
+    dmemory = dx if dmemory is None else dmemory  # every block uses the memory, and self-attention its x
+    through = arena.like(memory)
+    dmemory += arena.product(dk, params["W_K"].T, out=through)
+    dmemory += arena.product(dv, params["W_V"].T, out=through)
     return dx
 
 
 # Feed-forward: ops.feed_forward and ops.gated_feed_forward
 
 
-def active(h, b, activation, keep, p, arena):
-    """φ(h), dropped: h (n, F) -> a (n, F). In cache blocks. First b (F,) is added to h, if there is one."""
-    a, (gate, _) = arena.like(h), ACTIVATIONS[activation]
-    for own_h, own_a, own_keep in arena.blocks(h, a, keep):
-        if b is not None:
-            own_h += b
-        gate(own_h, out=own_a)
-        own_a *= own_h
-        drop(own_a, own_keep, p)
+def active(h, b, up, keep, activation, p, arena):
+    """φ(h + b) ∘ up, dropped: h (n, F) -> a (n, F); h + b takes the place of h. What is None is left out."""
+    a, (forward, _) = arena.like(h), arena.loops.activations[activation]
+
+    def of_rows(rows, _):
+        forward(h[rows], a[rows], b, cut(up, rows), cut(keep, rows), 1 / (1 - p))
+
+    arena.each(arena.halves(len(h)), of_rows)
     return a
 
 
-def active_again(h, activation, keep, p, arena):
-    """The result of `active` once more; its slope takes the place of h. In cache blocks."""
-    a, (gate, slope) = arena.like(h), ACTIVATIONS[activation]
-    for own_h, own_a, own_keep in arena.blocks(h, a, keep):
-        with arena.scratch():
-            own_gate = arena.like(own_h)
-            gate(own_h, out=own_gate)
-            library(own_h).multiply(own_h, own_gate, out=own_a)
-            slope(own_h, own_gate, own_a)
-            drop(own_a, own_keep, p)
-            drop(own_h, own_keep, p)  # dropout multiplies both, so its backward is in the slope
-    return a
+def active_backward(da, h, up, keep, activation, p, arena):
+    """da (n, F) -> dh in its place; dup takes the place of up; and a is computed again, in the place of h."""
+    _, backward = arena.loops.activations[activation]
+
+    def of_rows(rows, _):
+        backward(h[rows], da[rows], cut(up, rows), cut(keep, rows), 1 / (1 - p))
+
+    arena.each(arena.halves(len(h)), of_rows)
+
+
+def cut(x, rows):
+    """Rows of x, or None of None."""
+    return None if x is None else x[rows]
 
 
 def feed_forward(x, params, config, keep, out, arena):
@@ -327,34 +274,33 @@ def feed_forward(x, params, config, keep, out, arena):
     first, last, activation, up = "1", "2", config.activation, None
     if config.gated:
         first, last, activation = "gate", "down", GATED[activation]
-        up = linear(x, params["W_up"], None, arena.empty(len(x), config.F))
-    h = linear(x, params[f"W_{first}"], None, arena.empty(len(x), config.F))
+        up = linear(x, params["W_up"], None, arena)
+    h = linear(x, params[f"W_{first}"], None, arena)
+    chain = {"up": up, "keep": keep, "activation": activation, "p": config.p}
     with arena.scratch():
-        chain = {"activation": activation, "keep": keep, "p": config.p}
         a = active(h, params.get(f"b_{first}"), **chain, arena=arena)
-        if up is not None:
-            a *= up
-        linear(a, params[f"W_{last}"], params.get(f"b_{last}"), out)
-    return {"params": params, "first": first, "last": last, "h": h, "up": up, "chain": chain}
+        linear(a, params[f"W_{last}"], params.get(f"b_{last}"), arena, out=out)
+    return {"params": params, "first": first, "last": last, "h": h, "chain": chain}
 
 
 def feed_forward_backward(dy, x, cache, dparams, arena):
-    """dy (n, D) -> dx (n, D) in the place of x. The activations give their place to their gradient."""
-    params, slope, up = cache["params"], cache["h"], cache["up"]
-    (W, b), (W_last, b_last) = ([f"{letter}_{cache[name]}" for letter in "Wb"] for name in ("first", "last"))
-    a = active_again(slope, **cache["chain"], arena=arena)
-    da = product = a if up is None else library(a).multiply(a, up, out=arena.like(a))
-    dW, db = dparams[W_last], dparams.get(b_last)
-    linear_backward(dy, product, params[W_last], dx=da, dW=dW, db=db, arena=arena)
-    slope *= da
+    """dy (n, D) -> dx (n, D) in the place of x."""
+    params, h, up, first, last = (
+        cache["params"],
+        cache["h"],
+        cache["chain"]["up"],
+        cache["first"],
+        cache["last"],
+    )
+    da = arena.product(dy, params[f"W_{last}"].T, out=arena.like(h))
+    active_backward(da, h, **cache["chain"], arena=arena)  # h is a now, da is dh, up is dup
+    linear_backward(dy, h, dparams[f"W_{last}"], dparams.get(f"b_{last}"), arena)
+    linear_backward(da, x, dparams[f"W_{first}"], dparams.get(f"b_{first}"), arena)
     if up is not None:
-        slope *= up
-        a *= da  # the gradient of what is gated
-        W_up, dW_up = params["W_up"], dparams["W_up"]
-        through_up = linear_backward(a, x, W_up, dx=arena.like(x), dW=dW_up, db=None, arena=arena)
-    dx = linear_backward(slope, x, params[W], dx=x, dW=dparams[W], db=dparams.get(b), arena=arena)
-    if up is not None:
-        dx += through_up  # x is used twice: by the gate, and by what it gates
+        linear_backward(up, x, dparams["W_up"], None, arena)
+    dx = arena.product(da, params[f"W_{first}"].T, out=x)
+    if up is not None:  # x is used twice: by the gate, and by what it gates
+        dx += arena.product(up, params["W_up"].T, out=arena.like(x))
     return dx
 
 
@@ -370,11 +316,12 @@ class Step:
     arena: Arena
     b: int  # sequences
     queries: int  # in a block of attention
-    future: Any  # (queries, queries), -∞ where a key comes after the query and 0 elsewhere, or None
-    hidden: Any  # (b, 1, 1, T), -∞ at padding and 0 elsewhere, or None
+    kept: int  # the most attention weights that a layer keeps
+    causal: bool
+    hidden: Any  # (b, T), where the padding is, or None
     memory: Any  # (m, D) or None
     dmemory: Any  # (m, D), the gradient of the memory, or None
-    memory_hidden: Any  # (b, 1, 1, S) or None
+    memory_hidden: Any  # (b, S) or None
     angles: tuple  # cos and sin (T, K/2) of rotary positions, or nothing
     buffers: tuple  # two arrays (n, D), for what goes into a sub-layer and what comes out
 
@@ -382,42 +329,33 @@ class Step:
 def inside(name, h, params, out, step):
     """What a sub-layer computes of h (n, D): written to out. Returns its cache."""
     if name == "feed_forward":
-        return feed_forward(h, params, step.config, step.next_keep("hidden"), out=out, arena=step.arena)
-    crossing = name == "cross_attention"
-    return multi_head(
-        h,
-        params,
-        memory=step.memory if crossing else None,
-        future=None if crossing else step.future,
-        hidden=step.memory_hidden if crossing else step.hidden,
-        keep=step.next_keep("attention"),
-        out=out,
-        step=step,
-    )
+        return feed_forward(h, params, step.config, step.next_keep("hidden"), out, step.arena)
+    keep = step.next_keep("attention")
+    if name == "cross_attention":
+        return multi_head(h, params, step.memory, False, step.memory_hidden, keep, out, step)
+    return multi_head(h, params, None, step.causal, step.hidden, keep, out, step)
 
 
 def inside_backward(name, dy, h, cache, dparams, step):
-    """dy, h (n, D) -> dx (n, D)."""
+    """dy, h (n, D) -> dx (n, D) in the place of h."""
     if name == "feed_forward":
-        return feed_forward_backward(dy, h, cache, dparams, arena=step.arena)
+        return feed_forward_backward(dy, h, cache, dparams, step.arena)
     dmemory = step.dmemory if name == "cross_attention" else None
-    return multi_head_backward(dy, h, cache, dparams, dmemory=dmemory, step=step)
+    return multi_head_backward(dy, h, cache, dparams, dmemory, step)
 
 
 def sublayer(x, name, params, step):
     """x (n, D) -> y (n, D), cache. With the norm in front, y takes the place of x."""
-    config, arena, (before, after) = step.config, step.arena, step.buffers
-    h, cache, norm, start = x, {"name": name, "x": x}, params[f"{name}_norm"], arena.used
+    config, arena, (before, after), norm = step.config, step.arena, step.buffers, params[f"{name}_norm"]
+    h, cache, scale = x, {"name": name, "x": x, "start": arena.used}, 1 / (1 - config.p)
     if config.norm == "pre":
         h, cache["normed"] = normalize(x, norm, config.eps, arena, out=before)
-    cache["f"] = inside(name, h, params[name], out=after, step=step)
-    cache["keep"] = step.next_keep("sublayer")
-    drop(after, cache["keep"], config.p)
+    cache["f"] = inside(name, h, params[name], after, step)
+    keep = cache["keep"] = step.next_keep("sublayer")
     if config.norm == "pre":
-        x += after
-        return x, cache | {"start": start, "end": arena.used}
-    if config.norm == "post":
-        after += x
+        arena.loops.dropped_sum(x, after, keep, x, scale)
+        return x, cache | {"end": arena.used}
+    arena.loops.dropped_sum(x if config.norm == "post" else None, after, keep, after, scale)
     y, cache["normed"] = normalize(after, norm, config.eps, arena, out=arena.like(x))
     if config.norm == "output":
         y += x
@@ -427,20 +365,21 @@ def sublayer(x, name, params, step):
 def sublayer_backward(dy, cache, grads, step):
     """dy (n, D) -> dx (n, D) in its place; added to grads of the block."""
     arena, config, name, normed = step.arena, step.config, cache["name"], cache["normed"]
-    dnorm, h = grads[f"{name}_norm"], cache["x"]
+    dnorm, h, keep = grads[f"{name}_norm"], cache["x"], cache["keep"]
     with arena.scratch():
+        if config.norm == "pre":
+            h = step.buffers[0]
+            arena.loops.scale_shift(normed["x_hat"], normed["gamma"], normed["beta"], h)  # again
         if config.norm == "post":
-            dy = normalize_backward(dy, normed, dnorm, arena)
-        dh = dy if config.norm != "output" and cache["keep"] is None else arena.copy(dy)
+            normalize_backward(dy, normed, dnorm, arena)
+        dh = dy if keep is None and config.norm != "output" else arena.copy(dy)
         if config.norm == "output":
-            dh = normalize_backward(dh, normed, dnorm, arena)
+            normalize_backward(dh, normed, dnorm, arena)
+        dh = inside_backward(name, drop(dh, keep, config.p, out=dh), h, cache["f"], grads[name], step)
         if config.norm == "pre":
-            h = scale_shift(normed["x_hat"], normed["gamma"], normed["beta"], step.buffers[0])  # again
-        dh = drop(dh, cache["keep"], config.p)
-        dh = inside_backward(name, dh, h, cache["f"], dparams=grads[name], step=step)
-        if config.norm == "pre":
-            dh = normalize_backward(dh, normed, dnorm, arena)
-        dy += dh  # x is used twice: by f, and by the connection around f
+            normalize_backward(dh, normed, dnorm, arena, into=dy)
+        else:
+            dy += dh  # x is used twice: by f, and by the connection around f
     if config.norm == "pre":  # else dy may lie there: in the place of the last sub-layer's y
         arena.give_back(cache["start"], cache["end"])
     return dy
@@ -449,7 +388,7 @@ def sublayer_backward(dy, cache, grads, step):
 # The model: model.encode and model.decode in one, model.head, the loss, and the step
 
 
-def stack(name, tokens, params, *, config, next_keep, arena, segments=None, **of_memory):
+def stack(name, tokens, params, *, config, next_keep, arena, workspace, segments=None, **of_memory):
     """Embedding, blocks, final norm of "encoder" or "decoder": tokens (b, T) -> x (n, D), cache.
 
     of_memory: of a decoder with a memory, the fields memory, dmemory and memory_hidden of its Step.
@@ -461,21 +400,18 @@ def stack(name, tokens, params, *, config, next_keep, arena, segments=None, **of
     norm = params.get(f"{source}embedding_norm")
     x, embedded = embed(tokens, segments, tables, norm, **told)
     if config.pad is not None:
-        hidden = arena.empty(b, 1, 1, T)
-        hidden[...] = 0
-        hidden[:, 0, 0][tokens == config.pad] = -math.inf
+        hidden = tokens == config.pad
     if config.positions == "rotary":
         angles = rotary_angles(T, config.K, config.rotary_base)
-        angles = like(np.cos(angles), x), like(np.sin(angles), x)
-    queries = min(arena.queries, max(32, T // 4))
-    future = hidden_future(queries, arena) if name == "decoder" else None
+        angles = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)
     of_memory = {"memory": None, "dmemory": None, "memory_hidden": None} | of_memory
     step = Step(
         **told,
         **of_memory,
         b=b,
-        queries=queries,
-        future=future,
+        queries=min(workspace.queries, max(32, T // 4)),
+        kept=workspace.kept,
+        causal=name == "decoder",
         hidden=hidden,
         angles=angles,
         buffers=(arena.like(x), arena.like(x)),
@@ -516,35 +452,43 @@ def head(x, params, config, arena):
     """model.head: x (n, D) -> logits (n, V), cache."""
     start, own, y, cache = arena.used, params.get("head", {}), x, {"x": x}
     if config.head_transform:
-        cache["h"] = linear(x, own["W_transform"], None, arena.like(x))
-        chain = {"activation": config.activation, "keep": None, "p": 0}
-        y = active(cache["h"], own["b_transform"], **chain, arena=arena)
+        cache["h"] = linear(x, own["W_transform"], None, arena)
+        y = active(cache["h"], own["b_transform"], None, None, config.activation, 0, arena)
         y, cache["normed"] = normalize(y, params["head_norm"], config.eps, arena, out=y)
     W = params["embedding"]["E"].T if config.tied else own["W_out"]
-    logits = linear(y, W, own.get("b_out"), arena.empty(len(x), config.V))
+    logits = linear(y, W, own.get("b_out"), arena)
     return logits, cache | {"y": y, "W": W, "start": start, "end": arena.used}
 
 
 def head_backward(dlogits, cache, params, config, grads, arena):
     """dlogits (n, V) -> dx (n, D) in the place of x."""
     own, x, y = grads.get("head", {}), cache["x"], cache["y"]
-    dW, db = grads["embedding"]["E"].T if config.tied else own["W_out"], own.get("b_out")
+    dW = grads["embedding"]["E"].T if config.tied else own["W_out"]
     with arena.scratch():
-        dx = linear_backward(dlogits, y, cache["W"], dx=y, dW=dW, db=db, arena=arena)
+        linear_backward(dlogits, y, dW, own.get("b_out"), arena)
+        dx = arena.product(dlogits, cache["W"].T, out=y)
         if config.head_transform:
-            dx = normalize_backward(dx, cache["normed"], grads["head_norm"], arena)
-            slope, W = cache["h"], params["head"]["W_transform"]
-            active_again(slope, config.activation, keep=None, p=0, arena=arena)
-            slope *= dx
-            dW, db = own["W_transform"], own["b_transform"]
-            dx = linear_backward(slope, x, W, dx=x, dW=dW, db=db, arena=arena)
+            normalize_backward(dx, cache["normed"], grads["head_norm"], arena)
+            active_backward(dx, cache["h"], None, None, config.activation, 0, arena)
+            linear_backward(dx, x, own["W_transform"], own["b_transform"], arena)
+            dx = arena.product(dx, params["head"]["W_transform"].T, out=x)
     arena.give_back(cache["start"], cache["end"])
     return dx
 
 
-def part_forward(params, config, batch, next_keep, arena):
+def cross_entropy(z, targets, weights, label_smoothing, arena):
+    """ops.cross_entropy: z (n, V), targets and weights (n,) -> loss; z becomes its gradient."""
+
+    def of_rows(rows, _):
+        return arena.loops.cross_entropy(z[rows], targets[rows], weights[rows], float(label_smoothing))
+
+    return sum(arena.each(arena.halves(len(z)), of_rows))
+
+
+def part_forward(params, config, batch, next_keep, arena, workspace):
     """The logits (n, V) of some sequences, in the arena of a worker, and the cache."""
     encoded, decoded, told = None, None, {"config": config, "next_keep": next_keep, "arena": arena}
+    told["workspace"] = workspace
     if config.kind == "encoder-decoder":
         m = math.prod(batch["source"].shape)
         dmemory = arena.empty(m, config.D)  # below both stacks: the encoder's backward gives back above it
@@ -575,18 +519,20 @@ def forward(params, config, batch, draw_keep=None, workspace=None):
     RuntimeError if another step is using the workspace.
     """
     check_params(config, params)
+    check_kind(params)
     check_batch(config, batch)
     workspace = workspace or Workspace()
     B, T = batch["target_in" if config.kind == "encoder-decoder" else "tokens"].shape
     shared, of_rows = shares(B, len(workspace.arenas)), arguments_of(params, config, batch, draw_keep)
     with workspace.one_step():
-        workspace.reset(params["embedding"]["E"])
+        workspace.reset(params["embedding"]["E"].dtype)
         others = gradients_of_others(params, workspace, shared)
-        parts = workspace.map(lambda rows, arena: part_forward(**of_rows(rows), arena=arena), shared)
+        told = {"workspace": workspace}
+        parts = workspace.map(lambda rows, arena: part_forward(**of_rows(rows), arena=arena, **told), shared)
         logits, caches = zip(*parts)
         cache = {"workspace": workspace, "use": workspace.uses, "shares": shared, "parts": caches}
         cache |= {"others": others, "shape": (B, T, config.V)}
-        return library(logits[0]).concatenate(logits).reshape(B, T, config.V), cache  # a copy
+        return np.concatenate(logits).reshape(B, T, config.V), cache  # a copy
 
 
 def backward(dlogits, cache, out=None):
@@ -623,8 +569,8 @@ def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.
     `model` does.
     """
     check_params(config, params)
-    E, workspace = params["embedding"]["E"], workspace or Workspace()
-    targets, weights = weighted_targets(batch, config, label_smoothing, E)
+    dtype, workspace = check_kind(params), workspace or Workspace()
+    targets, counted = weighted_targets(batch, config, label_smoothing, dtype)
     (B, T), of_rows = targets.shape, arguments_of(params, config, batch, draw_keep)
     total = receiving(out, params, workspace)
 
@@ -632,21 +578,16 @@ def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.
         loss = 0.0
         for rows in workspace.pieces(share, T * config.F):
             with arena.scratch():
-                z, cache = part_forward(**of_rows(rows), arena=arena)
-                loss += cross_entropy(
-                    z,
-                    targets=targets[rows].reshape(-1),
-                    weights=weights[rows].reshape(-1),
-                    label_smoothing=label_smoothing,
-                    arena=arena,
-                )  # z has become its gradient
+                z, cache = part_forward(**of_rows(rows), arena=arena, workspace=workspace)
+                loss += cross_entropy(z, targets[rows].ravel(), counted[rows].ravel(), label_smoothing, arena)
+                # z has become its gradient
                 part_backward(z, cache, grads, arena)
             arena.first = False
         return loss
 
     jobs = shares(B, len(workspace.arenas))
     with workspace.one_step():
-        workspace.reset(E)
+        workspace.reset(dtype)
         others = gradients_of_others(params, workspace, jobs)
         losses, grads = added_up(run, jobs, total, others=others, workspace=workspace)
-    return like(np.asarray(sum(losses)), E)[()], grads
+    return dtype.type(sum(losses)), grads

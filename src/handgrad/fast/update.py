@@ -8,11 +8,11 @@ import optree
 from ..algebra import check_like
 from ..optim import check_tree, checked, clip_factor
 from ..train import check_loss
-from . import kernels, step
-from .memory import Workspace, shares
+from . import step
+from .loops import of_kind
+from .memory import Workspace, check_apart, empty, shares
 
 SHARE = 2**20  # numbers that are worth several workers
-BLOCK = 2**16  # numbers that AdamW takes at a time: five such runs, and no more calls than needed
 
 
 def engine(state, config, recipe, gradients=None):
@@ -72,7 +72,7 @@ def flatten(tree):
             f"tree: expected arrays of one type, got {sorted({str(leaf.dtype) for leaf in leaves})}"
         )
     ends = np.cumsum([math.prod(leaf.shape) for leaf in leaves]).tolist()
-    vector = kernels.empty((ends[-1],), leaves[0])
+    vector = empty((ends[-1],), leaves[0].dtype)
     views = [
         vector[a:b].reshape(leaf.shape) for a, b, leaf in zip([0, *ends[:-1]], ends, leaves, strict=True)
     ]
@@ -95,7 +95,7 @@ def adamw_in_place(
     vectors = {"p": p, "g": g, "m": state["m"], "v": state["v"]}
     for name, vector in vectors.items():
         check_like(name, vector, p, (math.prod(p.shape),))
-    kernels.check_apart("p, g, m, v", vectors.values())
+    check_apart("p, g, m, v", vectors.values())
     numbers = dict(rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
     rate, beta_1, beta_2, eps, weight_decay = checked([], [], **numbers)
     norm = None if max_norm is None else math.sqrt(float(g @ g))
@@ -103,27 +103,10 @@ def adamw_in_place(
     state["step"] += 1
     root_bias, step_size = math.sqrt(1 - beta_2 ** state["step"]), rate / (1 - beta_1 ** state["step"])
     workspace = workspace or Workspace(workers=1)
+    numbers = (factor, 1 - rate * weight_decay, 1 - beta_1, 1 - beta_2, root_bias, step_size, eps)
 
     def run(job, arena):
-        scratch = kernels.empty((min(BLOCK, len(p)),), p)
-        for start in range(job.start, job.stop, BLOCK):
-            at = slice(start, min(job.stop, start + BLOCK))
-            if factor != 1:
-                g[at] *= factor
-            kernels.adamw(
-                p=p[at],
-                g=g[at],
-                m=state["m"][at],
-                v=state["v"][at],
-                scratch=scratch[: at.stop - at.start],
-                decay=1 - rate * weight_decay,
-                beta_1=beta_1,
-                beta_2=beta_2,
-                root_bias=root_bias,
-                step_size=step_size,
-                eps=eps,
-            )
+        of_kind(p.dtype).adamw(p[job], g[job], state["m"][job], state["v"][job], *numbers)
 
-    few = isinstance(p, np.ndarray) and len(p) < SHARE  # NumPy's threads would only wait for each other
-    workspace.map(run, shares(len(p), 1 if few else len(workspace.arenas)))
+    workspace.map(run, shares(len(p), 1 if len(p) < SHARE else len(workspace.arenas)))
     return norm
