@@ -137,20 +137,21 @@ def weights(q, k, hidden, before, arena):
     return a
 
 
-def attention(q, k, v, y, causal, hidden, keep, step, arena):
+def attention(q, k, v, y, causal, hidden, keep, room, step, arena):
     """q (b, H, g, T, K), k and v (b, H, 1, S, K) -> cache; y (b, H, g, T, K) is written.
 
-    By blocks of queries. A causal block sees the keys up to its own last query, the others see all. The
-    weights are kept, unless there are many: then the backward computes them again.
+    By blocks of queries. A causal block sees the keys up to its own last query, the others see all. There is
+    room for so many weights: those of later blocks are not kept, and the backward computes them again.
     """
     T, S, parts, start = q.shape[3], k.shape[3], [], arena.used
-    are_kept = math.prod(q.shape[:4]) * S <= step.kept * (1 + causal)  # a causal mask hides half of them
     for first in range(0, T, step.queries if causal else T):
         rows = slice(first, min(T, first + step.queries) if causal else T)
         end, before, used = (rows.stop, first, arena.used) if causal else (S, -1, arena.used)
         a = weights(q[..., rows, :], k[..., :end, :], hidden, before, arena)
-        parts.append((rows, end, before, a if are_kept else None))
-        used = arena.used if are_kept else used
+        is_kept = a.size <= room
+        if is_kept:
+            room, used = room - a.size, arena.used
+        parts.append((rows, end, before, a if is_kept else None))
         dropped = a if keep is None else drop(a, keep[..., rows, :end], step.config.p, arena.like(a))
         np.matmul(dropped, v[..., :end, :], out=y[..., rows, :])
         arena.used = used
@@ -199,11 +200,13 @@ def multi_head(h, params, memory, causal, hidden, keep, out, step):
     by_head = [heads(x, step.b, H, config.K) for x in (q, k, v, o)]
     keep = None if keep is None else keep.reshape(*by_head[0].shape[:4], -1)
 
-    def of_heads(own, arena):
-        own_keep = None if keep is None else keep[:, own]
-        return attention(*(x[:, own] for x in by_head), causal, hidden, own_keep, step, arena)
+    jobs = arena.halves(H)
 
-    parts = arena.each(arena.halves(H), of_heads)
+    def of_heads(own, arena):
+        own_keep, room = None if keep is None else keep[:, own], step.kept // len(jobs)
+        return attention(*(x[:, own] for x in by_head), causal, hidden, own_keep, room, step, arena)
+
+    parts = arena.each(jobs, of_heads)
     linear(o, params["W_O"], params.get("b_O"), arena, out=out)
     return {"params": params, "q": q, "k": k, "v": v, "o": o, "angles": angles, "parts": parts}
 
