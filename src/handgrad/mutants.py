@@ -160,7 +160,8 @@ class Program:
         seen, words = set(self._arguments), dict.fromkeys(v for v in values if isinstance(v, str))
         for statement, parts in headers(self.tree.body):
             here = {name: (type(x), id(x)) for name, x in numbers.items() if name in seen}
-            label = next((label for _, label in self._roots(statement)), code(parts[0]).strip("`"))
+            said = code(parts[0]).strip("`") if parts else ast.unparse(statement)  # such as "continue"
+            label = next((label for _, label in self._roots(statement)), said)
             yield Line(statement, parts, label, here, tuple(words), self.tree)
             seen |= _stored(statement)
 

@@ -59,9 +59,9 @@ TABLE = {
     "precision": ("float64", "float32"),
     "library": ("numpy", "torch"),
     "workers": (1, 2, 3),
-    "block": (2**17, 50),
-    "queries": (64, 5),
-    "at_once": (2**20, 1),
+    "queries": (128, 5),
+    "at_once": (2**19, 1),
+    "kept": (2**22, 40),
 }
 INITIAL = {"std", "scaled_residuals"}
 """The fields that `init` alone reads. Here the parameters are not its own: none stays at 0 or at 1."""
@@ -184,4 +184,4 @@ def problem(case, seed=0):
 
 def workspace_of(case):
     """The memory and threads with which the fast step computes a case."""
-    return Workspace(*(case[name] for name in ("workers", "block", "queries", "at_once")))
+    return Workspace(*(case[name] for name in ("workers", "queries", "at_once", "kept")))

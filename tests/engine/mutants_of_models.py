@@ -22,13 +22,11 @@ import numpy as np
 import optree
 import torch
 from cases import CASES, problem, workspace_of
+from checked_loops import PLAIN, PROBLEMS
 from same_mutants import SAME
 
-from handgrad import blocks, model, ops, optim
-from handgrad.algebra import scatter_add
-from handgrad.fast import kernels, sharing, step
-from handgrad.fast.kernels import empty
-from handgrad.fast.memory import Arena
+from handgrad import blocks, model, optim
+from handgrad.fast import memory, sharing, step
 from handgrad.fast.update import adamw_in_place
 from handgrad.mutants import Program, watched
 
@@ -132,8 +130,8 @@ class Asked:
             self.last.threads.shutdown()
         self.last = workspace = workspace_of(self.case)
         for arena in workspace.arenas:
-            arena.reset(self.to(self.params["embedding"]["E"]))
-            chunk = empty((2**16,), arena.kind)
+            arena.reset(self.params["embedding"]["E"].dtype)
+            chunk = memory.empty((2**16,), arena.dtype)
             chunk[...] = np.nan
             arena.chunks.append((0, chunk))
         return workspace
@@ -156,23 +154,16 @@ def readable_halves(asked):
 
 
 def fast(asked):
-    """The fast step, in memory full of what is no number, and with a tree for the gradients or without."""
-    params, *others = asked.arrays()
+    """The fast step, in memory full of what is no number, and with a tree for the gradients."""
+    params, *others = asked.plain()
     out = optree.tree_map(lambda p: np.nan * p, params)
     loss, grads = step.loss_and_gradients(params, *others, asked.label_smoothing, asked.workspace(), out)
     assert grads is out and asked.last.uses == 1
-    return loss, of_library(asked, grads)
+    return loss, grads
 
 
 def fast_in_new_memory(asked):
-    loss, grads = step.loss_and_gradients(*asked.arrays(), asked.label_smoothing)
-    return loss, of_library(asked, grads)
-
-
-def of_library(asked, tree):
-    kind = type(asked.to(np.ones(1)))
-    assert all(isinstance(leaf, kind) for leaf in optree.tree_leaves(tree))
-    return tree
+    return step.loss_and_gradients(*asked.plain(), asked.label_smoothing)
 
 
 USED = "RuntimeError: cache: expected that of the workspace's last step, but it has been used since"
@@ -181,82 +172,22 @@ USED = "RuntimeError: cache: expected that of the workspace's last step, but it 
 def halves(asked):
     """The fast forward and backward, for a random upstream gradient. What they return is the caller's."""
     workspace = asked.workspace()
-    logits, cache = step.forward(*asked.arrays(), workspace)
-    kept = np.asarray(logits).copy()
-    upstream = asked.to(asked.upstream(logits))
+    logits, cache = step.forward(*asked.plain(), workspace)
+    kept, upstream = logits.copy(), asked.upstream(logits)
     grads = step.backward(upstream, cache)
     if len(workspace.arenas) == 1:  # all that was handed out was given back, but the gradient of the memory
         memory = asked.batch["source"].size * asked.config.D if "source" in asked.batch else 0
         assert workspace.arenas[0].used == -(-memory // 16) * 16
     assert np.array_equal(kept, logits)
     assert message(lambda: step.backward(upstream, cache)) == USED
-    step.forward(*asked.arrays(), workspace)
+    step.forward(*asked.plain(), workspace)
     assert message(lambda: step.backward(upstream, cache)) == USED
-    return logits, of_library(asked, grads)
+    return logits, grads
 
 
 def halves_in_new_memory(asked):
-    logits, cache = step.forward(*asked.arrays())
-    return logits, of_library(asked, step.backward(asked.to(asked.upstream(logits)), cache))
-
-
-def returned(to):
-    """What kernels return that write to their first array or to `out`: for whoever calls them alone."""
-    rng, index = np.random.default_rng(0), to(np.array([2, 0, 2, 5, 0, 2]))
-    values, x, y, z = rng.standard_normal((6, 3)), *rng.standard_normal((3, 4, 3))
-    gamma, own = rng.standard_normal(3), to(y.copy())
-
-    def out():
-        return to(np.full((4, 3), np.nan))
-
-    return {
-        "scatter_add": kernels.scatter_add(index, to(values), to(np.ones((6, 3)))),
-        "scale_shift": kernels.scale_shift(to(x), to(gamma), to(gamma + 1), out()),
-        "subtract_product": (kernels.subtract_product(to(x.copy()), own, to(z), out()), own),
-        "square": kernels.square(to(x), 2.0, 3.0, out()),
-        "gated_sum": kernels.gated_sum(to(x.copy()), to(y.copy())),
-        "drop": kernels.drop(to(x.copy()), to(y > 0), 0.2),
-        "cross_entropy": infinite_logit(to),
-    }
-
-
-def infinite_logit(to):
-    """Loss and gradient where a target that does not count has a logit of -∞."""
-    arena, z, (targets, weights) = Arena(block=6, queries=1), logits_with_infinity(), counted_but_first()
-    arena.reset(to(z))
-    dz = to(z.copy())
-    loss = kernels.cross_entropy(dz, to(targets), to(weights), 0.0, arena)
-    return loss, dz
-
-
-def logits_with_infinity():
-    z = np.random.default_rng(1).standard_normal((4, 3))
-    z[0, 0] = -np.inf
-    return z
-
-
-def counted_but_first():
-    return np.array([0, 2, 1, 0]), np.array([0, 1, 1, 1]) / 3
-
-
-def wanted_of_infinite_logit():
-    loss, cache = ops.cross_entropy(logits_with_infinity(), np.array([-100, 2, 1, 0]))
-    return float(loss), ops.cross_entropy_backward(1.0, cache)
-
-
-def wanted_of_kernels():
-    rng, index = np.random.default_rng(0), np.array([2, 0, 2, 5, 0, 2])
-    values, x, y, z = rng.standard_normal((6, 3)), *rng.standard_normal((3, 4, 3))
-    gamma = rng.standard_normal(3)
-    return {
-        "scatter_add": 1 + scatter_add(index, values, 6),
-        "scale_shift": x * gamma + gamma + 1,
-        "subtract_product": (x - y * z, y),
-        "square": 2 * x * x + 3,
-        "gated_sum": y + x * (1 - y),
-        "drop": x * (y > 0) / 0.8,
-        "cross_entropy": wanted_of_infinite_logit(),
-    }
+    logits, cache = step.forward(*asked.plain())
+    return logits, step.backward(asked.upstream(logits), cache)
 
 
 def two_updates(update):
@@ -268,13 +199,9 @@ def two_updates(update):
     return {"p": p, "m": moments["m"], "v": moments["v"]}
 
 
-def fast_update(to):
-    def update(p, g, moments):
-        p, moments = to(p), {name: to(x) if name in "mv" else x for name, x in moments.items()}
-        adamw_in_place(p, to(g), moments, rate=0.1, eps=1e-3, weight_decay=0.3)
-        return np.asarray(p), {name: np.asarray(x) for name, x in moments.items()}
-
-    return update
+def fast_update(p, g, moments):
+    adamw_in_place(p, g, moments, rate=0.1, eps=1e-3, weight_decay=0.3)
+    return p, moments
 
 
 def readable_update(p, g, moments):
@@ -283,7 +210,7 @@ def readable_update(p, g, moments):
 
 def lines_of_memory():
     """Where what `empty` gives begins in a line of the cache, and its size."""
-    arrays = [kernels.empty((size,), np.empty(1, kind)) for size in range(1, 40) for kind in ("f4", "f8")]
+    arrays = [memory.empty((size,), np.dtype(kind)) for size in range(1, 40) for kind in ("f4", "f8")]
     return np.array([(array.ctypes.data % 64.0, array.size) for array in arrays])
 
 
@@ -301,7 +228,7 @@ def message(f):
 
 def refusals(asked, gradients, forward):
     """What is said of bad batches: a tree with the words as its keys."""
-    (params, config, batch, draw), drawn = asked.arrays(), []
+    (params, config, batch, draw), drawn = asked.plain(), []
     tokens, targets = batch["tokens"], batch["target_out"]
 
     def wrong_keep(shape):
@@ -324,7 +251,7 @@ def refusals(asked, gradients, forward):
 
 def doors(asked):
     """What is said where the fast step's own arguments do not fit: the first words, as keys of a tree."""
-    params, config, batch, _ = asked.arrays()
+    params, config, batch, _ = asked.plain()
     out, workspace = optree.tree_map(lambda p: 0 * p, params), asked.workspace()
 
     def gradients(params=params, out=out):
@@ -334,7 +261,7 @@ def doors(asked):
         return step.forward(params, config, batch, None, workspace)
 
     _, cache = gradients(), forward()[1]
-    upstream = asked.to(np.ones((*batch["tokens"].shape, config.V)))
+    upstream = np.ones((*batch["tokens"].shape, config.V))
     given = [
         lambda: gradients(out=out | {"head": {}}),
         lambda: gradients(out=params),
@@ -392,19 +319,37 @@ def single(number, case):
     return case["precision"] == "float32" and number % 4 == 0
 
 
-def cases_of_pieces(library):
-    """The update, kernels by themselves, and what is refused, with arrays of one library."""
-    asked, to = Asked(DECODER, library=library), LIBRARIES[library]
+def cases_of_pieces():
+    """The update, lines of memory, and what is refused."""
+    asked = Asked(DECODER)
     pieces = {
-        "update": (lambda: two_updates(fast_update(to)), lambda: two_updates(readable_update)),
-        "kernels": (lambda: returned(to), wanted_of_kernels),
+        "update": (lambda: two_updates(fast_update), lambda: two_updates(readable_update)),
         "refusals": (
             lambda: refusals(asked, step.loss_and_gradients, step.forward),
             lambda: refusals(asked, model.loss_and_gradients, model.forward),
         ),
         "doors": (lambda: doors(asked), wanted_of_doors),
+        "lines of memory": (lines_of_memory, first_lines),
     }
-    return [Case(f"{name}, {library}", *functions, 1e-12) for name, functions in pieces.items()]
+    return [Case(name, *functions, 1e-12) for name, functions in pieces.items()]
+
+
+def cases_of_loops():
+    """Every loop as plain Python. Of infinite numbers it takes differences before it looks at them."""
+
+    def solve(problem):
+        with np.errstate(invalid="ignore", over="ignore"):
+            return problem.solve(PLAIN[problem.name], np.float64)
+
+    return [
+        Case(
+            f"{problem.name}, {problem.what}",
+            functools.partial(solve, problem),
+            problem.wanted,
+            problem.tolerance,
+        )
+        for problem in PROBLEMS
+    ]
 
 
 TOGETHER = {"B": 4, "workers": 1, "at_once": 2**20}
@@ -423,8 +368,7 @@ FAST = [
     *cases_of(halves, readable_halves, every(4, 0), precision="float64"),
     *cases_of(halves, readable_halves, every(4, 2), precision="float64", workers=1),
     *cases_of(halves_in_new_memory, readable_halves, every(16, 1), precision="float64"),
-    Case("lines of memory", lines_of_memory, first_lines, 0.0),
-    *(case for library in LIBRARIES for case in cases_of_pieces(library)),
+    *cases_of_pieces(),
 ]
 
 
@@ -449,30 +393,20 @@ def bindings(function):
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "handgrad":
             found += [(vars(module), key) for key, value in vars(module).items() if value is function]
-    table = kernels.ACTIVATIONS
-    return found + [(table, key) for key in table if function in table[key]]
+    return found + [(PLAIN, key) for key, value in PLAIN.items() if value is function]
 
 
 @contextmanager
 def in_place_of(function, other):
     """Wherever the package says `function`, it is `other`."""
     places = [(table, key, table[key]) for table, key in bindings(function)]
-    for table, key, value in places:
-        table[key] = (
-            tuple(other if f is function else f for f in value) if isinstance(value, tuple) else other
-        )
+    for table, key, _ in places:
+        table[key] = other
     try:
         yield
     finally:
         for table, key, value in places:
             table[key] = value
-        forget()
-
-
-def forget():
-    """Let go of what functions remember: an edited one may have written to it."""
-    kernels.ones.cache_clear()
-    kernels.constant.cache_clear()
 
 
 @dataclass
@@ -491,10 +425,9 @@ class Suspect:
 
 def suspects(functions, cases):
     """A Suspect for every function, from what the cases make of it. The right ones are refuted by none."""
-    made = {inspect.unwrap(f): Suspect(f, Program(inspect.unwrap(f), lines=True), {}, []) for f in functions}
+    made = {inspect.unwrap(f): Suspect(f, program_of(inspect.unwrap(f)), {}, []) for f in functions}
     seconds, situations, known = {}, set(), set()
     for case in cases:
-        forget()
         begin = time.perf_counter()
         with watched(*made) as calls:
             assert not case.refutes(), f"{case.name}: the right one is refuted"
@@ -517,6 +450,11 @@ def suspects(functions, cases):
         one.edits.pop(one.program.source(), None)
         one.callers.sort(key=seconds.get)
     return list(made.values())
+
+
+def program_of(function):
+    """Its Program, with what it sees around it."""
+    return Program(function, inspect.getclosurevars(function).nonlocals, lines=True)
 
 
 def judged(one, edits=None):
@@ -568,12 +506,16 @@ def goes_on(name):
     return not name.startswith("check_") and name not in ("described", "kind", "span")
 
 
+SAME_CODE = ("relu: active", "gelu: active", "gelu_tanh: active")
+LOOPS = [f for name, f in PLAIN.items() if not name.startswith(SAME_CODE)]
+"""The loops; of those that all activations share, that of SiLU."""
 TARGETS = {
     "blocks": (functions(blocks, goes_back), READABLE),
     "model": (functions(model, goes_back), READABLE),
     "sharing": (functions(sharing, goes_on), FAST),
-    "kernels": (functions(kernels, goes_on), FAST),
+    "memory": ([memory.empty, memory.shares], FAST),
     "step": (functions(step), FAST),
+    "loops": (LOOPS, cases_of_loops()),
 }
 
 

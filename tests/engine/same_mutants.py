@@ -22,6 +22,10 @@ REST = "what is too much in the list is never asked for"
 NO_DROPOUT = "without keep, p is not asked"
 ONE_AXIS = "the first axis is the last, or has length 1"
 SAME_ARRAY = "both names are one array there"
+ZERO = "the start of a sum or product: 0 times anything, its root, its square and -0 are 0"
+ONES = "1 is its own root and square, and as a factor or divisor it changes nothing"
+TYPE = "it makes a number one of the arrays' own type, which is felt in float32 only, as slowness"
+EQUAL = "where the two are equal, either may be taken"
 FALSE = "it is as false, or as true, as what stood there"
 
 SAME = {
@@ -75,98 +79,102 @@ SAME = {
         "`optree.tree_leaves(grads)` has lost its first": "the first leaf is a matrix",
         "`leaf.ndim == 1` is not asked: it is always True": SPEED,
     },
-    "kernels.empty": {
-        "`x.new_empty(shape)`": SCRATCH,
-        "`empty(size + line, x.dtype)`": SCRATCH,
+    "memory.empty": {
         "is squared": SPEED,
-        "`LINE // x.itemsize + 1`": SPEED,
+        "`LINE // dtype.itemsize + 1`": SPEED,
         "the factor `2` is too many, at `LINE": SPEED,
         "the factor `2` is too many, at `size`": SPEED,
         "the factor `2` is too many, at `line`": SPEED,
-        "`ndarray` stands where `empty` should": "np.ndarray of a shape is np.empty of it",
-        "the mean is taken away from `x`": KIND,
-        "`memory` stands where `x` should, in `x.itemsize`": "both have one type",
+        "`empty(size + line, dtype)`": SCRATCH,
     },
-    "kernels.heads": {"is given `1` and `2` in the wrong order": TERMS},
-    "kernels.linear": {"`b is not None and library(x) is not np` is not asked: it is always False": SPEED},
-    "kernels.matmul": {"`out.is_contiguous()` is not asked: it is always False": SPEED},
-    "kernels.column_sum": {
-        "`isinstance(x, ndarray)` is not asked: it is always False": SPEED,
-        "`ones(len(x), x.dtype)` is left out": "they are ones already",
+    "memory.shares": {"`min` is given": TERMS},
+    "loops.exp": {
+        "`zero`": ZERO,
+        "at `half`": "a quarter is as good: the rest of the division by ln 2 is still small",
+        "`series` has lost its first": "a term below the rounding",
+        "`x < lowest` is not asked": "the last line sees to it",
+        "`x <= lowest`": EQUAL,
+        "`x >= highest`": EQUAL,
+        "`integer` is left out": TYPE,
+        "`r` and `y` are exchanged": TERMS,
     },
-    "kernels.ones": {
-        "`ones(n, dtype)`": FLAGS,
-        "`array`": FLAGS,
-        "the line `array.flags.writeable = False` is left out": "nobody writes to them",
+    "loops.normalize": {
+        "run through the other way round": APART,
+        "In `variance`: the ": "the other factor has mean 0 already",
+        "In `variance`: the factor": "the other factor has mean 0 already",
+        "`number` is left out": TYPE,
+        "`zero`": ZERO,
+        "`one`": ONES,
     },
-    "kernels.take": {"the mean is taken away from `out`": RETURNED},
-    "kernels.scale_shift": {
-        "is given `x` and `gamma` in the wrong order": TERMS,
-        "`beta is not None and library(x) is not np` is not asked: it is always False": SPEED,
+    "loops.normalize_backward": {
+        "run through the other way round": APART,
+        "`number` is left out": TYPE,
+        "`zero`": ZERO,
+        "are exchanged": TERMS,
     },
-    "kernels.subtract_product": {
-        "is given `y` and `z` in the wrong order": TERMS,
-        "Everywhere: `y` and `z` are exchanged": TERMS,
-        "the mean is taken away from `scratch`": SCRATCH,
+    "loops.scale_shift": {"run through the other way round": APART},
+    "loops.dropped_sum": {
+        "run through the other way round": APART,
+        "belongs to `own * scale`": INFINITE,
+        "are exchanged": TERMS,
     },
-    "kernels.standardize": {
-        "`arena.blocks(x, x_hat, inverse_std)` is run through the other way round": APART,
-        "is given `own` and `r` in the wrong order": TERMS,
+    "loops.softmax": {
+        "run through the other way round": APART,
+        "`zero`": ZERO,
+        "infinity`": INFINITE,
+        "`exp(scale * (row[j] - top))`": "what all of a row share is divided away",
     },
-    "kernels.hidden_future": {
-        "the factor `2` is too many": INFINITE,
-        "the division by `2` is too many": INFINITE,
+    "loops.softmax_backward": {
+        "run through the other way round": APART,
+        "`zero`": ZERO,
+        "are exchanged": TERMS,
     },
-    "kernels.exponentials": {
-        "2 stands where 1 should, in `-1`": "NumPy reads any negative length as what is left",
-        "the factor `2` is too many, at `1`": "NumPy reads any negative length as what is left",
-        "`maximum` is given": TERMS,
-        "`empty_rows` is not asked: it is always True": SPEED,
-        "In `total[total == 0]`: ": "any multiple of a row of zeros is 0",
+    "loops.turn": {
+        "run through the other way round": APART,
+        "0 stands where 1 should": "half the width of all heads is at least the width of one",
     },
-    "kernels.softmax_backward": {
-        "`vecdot` is given `e` and `ds` in the wrong order": TERMS,
-        "`ds.addcmul_` is given `e` and": TERMS,
+    "loops.scatter_add": {"run through the other way round": APART},
+    "loops.cross_entropy": {
+        "run through the other way round": APART,
+        "`number` is left out": TYPE,
+        "`smoothing > zero` is not asked": SPEED,
+        "`smoothing >= zero`": SPEED,
+        "`zero`": ZERO,
+        "belongs to": TERMS,
+        "are exchanged": TERMS,
     },
-    "kernels.drop": {"a root is taken of `keep`": FLAGS, "`keep` is squared": FLAGS},
-    "kernels.turn": {"the slice `0::2` has lost `0`": "it is where a slice begins"},
-    "kernels.cross_entropy": {
-        "In `wanted[weight == 0]`: 1 stands where 0 should": "it is multiplied by 0",
-        "In `wanted[weight == 0]`: -1 stands where 0 should": "it is multiplied by 0",
-        "is run through the other way round": APART,
-        "the sum runs over axis -1, not over axis 1": "an array with two axes",
-        "the sum runs over axis (0, 1), not over axis None": "an array with two axes",
-        "`smooth` is not asked: it is always True": SPEED,
-        "`float` is left out": DEVICE,
-        "In `s[at]`: -1 stands where 0 should": ONE_AXIS,
-        "the factor `smooth` belongs to": TERMS,
+    "loops.adamw": {"run through the other way round": APART},
+    "loops.active": {
+        "run through the other way round": APART,
+        "belongs to": TERMS,
+        "are exchanged": TERMS,
     },
-    "kernels.adamw": {
-        "`multiply` is given": TERMS,
-        "`g` stands where `scratch` should": "g is used up",
-        "`eps` and `root_bias` are exchanged": TERMS,
+    "loops.active_backward": {
+        "run through the other way round": APART,
+        "belongs to": TERMS,
+        "are exchanged": TERMS,
     },
-    "kernels.square": {
-        "`out` stands where `x` should, in `x.device`": KIND,
-        "the mean is taken away from `x`": KIND,
+    "loops.largest": {
+        "run through the other way round": APART,
+        "In `whole`: ": SPEED,
+        "`max` is given": TERMS,
+        "]": EQUAL,
+        "infinity`": INFINITE,
+        "are exchanged": TERMS,
     },
-    "kernels.gated_sum": {
-        "`gate` stands where `x` should, in `x.device`": KIND,
-        "the mean is taken away from `x`": KIND,
-        "a root is taken of `1`": FLAGS,
-        "`1` is squared": FLAGS,
-        "In `x`: the mean is taken away from `gate`": RETURNED,
+    "loops.relu_gate": {"`one if x > zero else zero`": FLAGS, "`one`": ONES},
+    "loops.relu_slope": {"`gate`": FLAGS},
+    "loops.gelu_gate": {
+        "`x >= zero`": "at 0 both are 1/2",
+        "`zero`": ZERO,
+        "`one`": ONES,
+        "belongs to": TERMS,
+        "are exchanged": TERMS,
     },
-    "kernels.relu_slope": {"`gate`": FLAGS},
-    "kernels.gelu_gate": {
-        "is given `x` and": TERMS,
-        "`1` is squared": FLAGS,
-        "a root is taken of `1`": FLAGS,
-    },
-    "kernels.gelu_tanh_gate": {
-        "In `out`: a root is taken of `1`": FLAGS,
-        "In `out`: `1` is squared": FLAGS,
-    },
+    "loops.gelu_slope": {"belongs to": TERMS},
+    "loops.gelu_tanh_gate": {"belongs to": TERMS, "`one`": ONES},
+    "loops.gelu_tanh_slope": {"`number` is left out": TYPE},
+    "loops.silu_gate": {"`one`": ONES},
     "step.embed": {
         "`0` stands there twice": INFINITE,
         "`index` stands there twice": "0 times anything is 0",

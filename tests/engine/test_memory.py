@@ -9,37 +9,33 @@ import pytest
 import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from handgrad.fast import kernels, memory
+from handgrad.fast import memory
 from handgrad.fast.memory import Arena, Workspace, shares
 
-KINDS = {
-    "float64": np.empty(1),
-    "float32": np.empty(1, np.float32),
-    "torch": torch.empty(1, dtype=torch.float64),
-}
+KINDS = [np.dtype(np.float64), np.dtype(np.float32)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_arena_hands_out_arrays_of_one_kind_that_do_not_overlap(kind, monkeypatch):
+def test_an_arena_hands_out_arrays_of_one_type_that_do_not_overlap(kind, monkeypatch):
     monkeypatch.setattr(memory, "CHUNK", 48)  # two arrays fit into one chunk, and the third does not
-    arena, x = Arena(block=100, queries=8), KINDS[kind]
+    arena, x = Arena(), np.ones(1)
     for _ in range(3):
-        arena.reset(x)
+        arena.reset(kind)
         arrays = [arena.empty(3, 5), arena.empty(7), arena.empty(90), arena.like(x), arena.empty(2, 1, 4)]
-        assert [tuple(a.shape) for a in arrays] == [(3, 5), (7,), (90,), (1,), (2, 1, 4)]
-        assert all(type(a) is type(x) and a.dtype == x.dtype for a in arrays)
+        assert [a.shape for a in arrays] == [(3, 5), (7,), (90,), (1,), (2, 1, 4)]
+        assert all(a.dtype == kind for a in arrays)
         assert all(np.asarray(a).ctypes.data % 64 == 0 for a in arrays)  # lines of the cache
         for number, array in enumerate(arrays):
             array[...] = number
         assert all(bool((array == number).all()) for number, array in enumerate(arrays))
         assert [len(chunk) for _, chunk in arena.chunks] == [48, 96, 48]
-    arena.reset(next(other for name, other in KINDS.items() if name != kind))
-    assert not arena.chunks  # memory of one kind does not serve another
+    arena.reset(next(other for other in KINDS if other != kind))
+    assert not arena.chunks  # memory of one type does not serve another
 
 
 def fresh_arena():
-    arena = Arena(block=100, queries=8)
-    arena.reset(np.empty(1))
+    arena = Arena()
+    arena.reset(np.dtype(float))
     return arena
 
 
@@ -79,17 +75,6 @@ def test_only_what_was_handed_out_last_is_given_back():
     assert arena.used == start
 
 
-def test_blocks_are_all_rows_once_and_views():
-    arena = Arena(block=10, queries=8)
-    for n, D in [(7, 3), (1, 3), (9, 20), (6, 5)]:
-        x, numbers = np.arange(n * D).reshape(n, D), np.arange(n)
-        blocks = arena.blocks(x, numbers, None)
-        assert np.array_equal(np.concatenate([rows for rows, _, _ in blocks]), x)
-        assert np.concatenate([own for _, own, _ in blocks]).tolist() == list(range(n))
-        assert all(np.shares_memory(rows, x) and nothing is None for rows, _, nothing in blocks)
-        assert max(len(rows) for rows, _, _ in blocks) <= max(1, 10 // D)
-
-
 @pytest.mark.parametrize("n, workers", [(5, 2), (1, 4), (12, 3), (7, 7), (6, 1)])
 def test_shares_are_all_rows_once_and_as_equal_as_can_be(n, workers):
     rows = shares(n, workers)
@@ -113,15 +98,14 @@ def test_workers_have_their_own_thread_and_memory_and_one_thread_for_products():
             arena,
             blas_threads(),
             torch.get_num_threads(),
-            torch.is_grad_enabled(),
         )
 
     pool = Workspace(2)
-    (one, two), threads, arenas, blas, loops, grad = zip(*pool.map(f, ["a", "b"]))
+    (one, two), threads, arenas, blas, loops = zip(*pool.map(f, ["a", "b"]))
     assert (one, two) == ("a", "b") and threads[0] == threading.get_ident() != threads[1]
     assert list(arenas) == pool.arenas
-    assert blas == ({1}, {1}) and loops == (1, 1) and grad == (False, False)
-    assert blas_threads() == before and torch.is_grad_enabled()
+    assert blas == ({1}, {1}) and loops == (1, 1)
+    assert blas_threads() == before
 
 
 @pytest.mark.parametrize("failing", ["a", "b"])
@@ -231,13 +215,58 @@ def test_a_map_inside_of_a_map_of_another_workspace_works(two_threads):
     assert blas_threads() == {2} and torch.get_num_threads() == 2
 
 
+def test_a_lone_job_shares_its_work_with_the_idle_worker(two_threads):
+    """Both halves at the same time, each with an arena and a thread of its own, one thread for products."""
+    barrier = threading.Barrier(2, timeout=30)
+
+    def half(part, arena):
+        barrier.wait()
+        return part, arena, threading.get_ident(), blas_threads()
+
+    def f(job, arena):
+        return arena.each(arena.halves(5), half)
+
+    pool = Workspace(3)
+    (halves,) = pool.map(f, "a")
+    assert [part for part, *_ in halves] == [slice(0, 2), slice(2, 5)]
+    assert [arena for _, arena, *_ in halves] == pool.arenas[:2]
+    assert len({thread for *_, thread, _ in halves}) == 2 and [blas for *_, blas in halves] == [{1}, {1}]
+    assert blas_threads() == {2}
+    (alone,), (beside,) = (
+        pool.map(lambda job, arena: arena.halves(5), "a"),
+        Workspace(1).map(lambda job, arena: arena.halves(5), "a"),
+    )
+    assert len(alone) == 2 and beside == [slice(0, 5)]
+    assert pool.map(lambda job, arena: arena.halves(5), "ab") == [[slice(0, 5)], [slice(0, 5)]]
+
+
+def test_an_error_of_a_half_reaches_the_caller(two_threads):
+    def half(part, arena):
+        if part.start:
+            raise FloatingPointError
+
+    with pytest.raises(FloatingPointError):
+        Workspace(2).map(lambda job, arena: arena.each(arena.halves(2), half), "a")
+    assert blas_threads() == {2}
+
+
+def test_torch_multiplies_the_same_memory():
+    x, y, out = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(4, 3).T, np.full((2, 4), np.nan)
+    assert memory.torch_product(x, y, out=out) is out and np.array_equal(out, x @ y)
+
+
+def test_a_product_is_a_function():
+    with pytest.raises(TypeError, match="product: expected a function such as numpy.matmul, got 'torch'"):
+        Workspace(product="torch")
+
+
 @pytest.mark.parametrize("jobs", ["", "abc"])
 def test_jobs_without_a_worker_are_refused(jobs):
     with pytest.raises(ValueError, match=f"jobs: expected 1 to 2, one for a worker, got {len(jobs)}"):
         Workspace(2).map(lambda job, arena: job, jobs)
 
 
-@pytest.mark.parametrize("name", ["workers", "block", "queries", "at_once"])
+@pytest.mark.parametrize("name", ["workers", "queries", "at_once", "kept"])
 def test_a_workspace_is_given_integers(name):
     for value in (0, -1):
         with pytest.raises(ValueError, match=f"{name}: expected an integer, 1 ≤ {name}, got {value}"):
@@ -262,33 +291,13 @@ def test_a_workspace_that_is_let_go_leaves_no_thread():
     assert not any(thread.is_alive() for thread in threads) and len(set(threads)) == 2
 
 
-def test_arrays_of_a_subclass_do_not_take_the_memory_away():
-    """A parameter of torch is a tensor, and an array on the disk is an array."""
-    arena = Arena(block=100, queries=8)
-    for x in (torch.empty(3), np.empty(3)):
-        arena.reset(x)
-        arena.empty(5)
-        kept = arena.chunks[0][1]
-        subclass = np.empty(3).view(np.memmap) if isinstance(x, np.ndarray) else torch.nn.Parameter(x)
-        arena.reset(subclass)
-        assert arena.chunks[0][1] is kept
-
-
-def test_what_many_steps_share_cannot_be_written_to():
-    ones = kernels.ones(3, np.dtype(float))
-    with pytest.raises(ValueError, match="read-only"):
-        ones[0] = 2
-    assert kernels.ones(3, np.dtype(float)) is ones and ones.tolist() == [1, 1, 1]
-
-
 SPANS = np.arange(24.0).reshape(4, 6)
 
 
-@pytest.mark.parametrize("to", [lambda x: x, torch.from_numpy])
-def test_arrays_that_overlap_are_refused(to):
-    x = to(SPANS.copy())
+def test_arrays_that_overlap_are_refused():
+    x = SPANS.copy()
     apart = [x[0], x[2:], x[1, :3]]
-    kernels.check_apart("out", apart, [x[1, 3:], x[1, 3:], to(SPANS.copy())])  # what is read may overlap
+    memory.check_apart("out", apart, [x[1, 3:], x[1, 3:], SPANS.copy()])  # what is read may overlap
     bad = [
         (apart, [x[3:]]),
         ([x, x], []),
@@ -299,4 +308,4 @@ def test_arrays_that_overlap_are_refused(to):
     ]
     for written, read in bad:
         with pytest.raises(ValueError, match="out: expected arrays with memory of their own, got two that"):
-            kernels.check_apart("out", written, read)
+            memory.check_apart("out", written, read)

@@ -57,11 +57,11 @@ def test_an_update_that_was_broken_off_is_not_taken_for_a_whole_one(monkeypatch)
     advance = fast.engine(state, CONFIG, RECIPE)
     state = advance(state, batch_of(1), None)
 
-    def interrupted(**arrays):
+    def interrupted(*arrays):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(update.kernels, "adamw", interrupted)
+        patched.setattr(update.of_kind(np.float64), "adamw", interrupted)
         advance(state, batch_of(2), None)
     with pytest.raises(RuntimeError, match="state: expected all of update 2, but it was broken off half way"):
         advance(state, batch_of(2), None)

@@ -96,21 +96,20 @@ def oracle(name):
     return loss, grads, optree.tree_map(lambda a, b: np.abs(a - b).max(), again, grads)
 
 
-def by_the_model(name):
-    return in_its_library(name, model.loss_and_gradients)
-
-
 def by_the_fast_step(name):
-    return in_its_library(name, fast_step.loss_and_gradients, workspace_of(CASES[name]))
+    """On arrays of NumPy in every case."""
+    params, config, batch, new_draw, smoothing = problem(CASES[name])
+    workspace = workspace_of(CASES[name])
+    return fast_step.loss_and_gradients(params, config, batch, new_draw(), smoothing, workspace)
 
 
-def in_its_library(name, loss_and_gradients, *workspace):
+def by_the_model(name):
     """Loss and gradients of a case, computed with arrays of its library, as NumPy arrays."""
     params, config, batch, new_draw, smoothing = problem(CASES[name])
     to, draw = torch.from_numpy if CASES[name]["library"] == "torch" else np.asarray, new_draw()
     draw_keep = draw and (lambda shape: to(draw(shape)))
     params, batch = (optree.tree_map(to, tree) for tree in (params, batch))
-    loss, grads = loss_and_gradients(params, config, batch, draw_keep, smoothing, *workspace)
+    loss, grads = model.loss_and_gradients(params, config, batch, draw_keep, smoothing)
     assert {type(leaf) for leaf in optree.tree_leaves(grads)} == {type(to(np.ones(1)))}
     return np.asarray(loss), optree.tree_map(np.asarray, grads)
 
@@ -165,21 +164,15 @@ def memory_of_two_blocks(f):
     return wrong
 
 
-def as_long_as(angles, x):
-    """Angles (T, K/2) of a rotary turn for the positions of x (..., S, K), from the beginning if S > T."""
-    return angles[[t % len(angles) for t in range(x.shape[-2])]]
+def as_long_as(angles, S):
+    """cos and sin (T, K/2) of a rotary turn for S positions, from the beginning again if S > T."""
+    return tuple(array[[t % len(array) for t in range(S)]] for array in angles)
 
 
-CROSS_TOO = ("if step.angles and memory is None:", "if step.angles:")
-CROSS_TOO_BACK = ("if step.angles and dmemory is None:", "if step.angles:")
-KEYS_TURN = (
-    'turn(parts["K"], cos, sin)',
-    'turn(parts["K"], as_long_as(cos, parts["K"]), as_long_as(sin, parts["K"]))',
-)
-KEYS_TURN_BACK = (
-    'turn(parts["K"], cos, -sin)',
-    'turn(parts["K"], as_long_as(cos, parts["K"]), -as_long_as(sin, parts["K"]))',
-)
+CROSS_TOO = ("else (memory, ())", "else (memory, step.angles)")
+KEYS_TURN = ("turn(x, *angles)", "turn(x, *as_long_as(angles, len(x) // step.b))")
+CROSS_TOO_BACK = ('if cache["angles"] else', "if step.angles else")
+KEYS_TURN_BACK = ('cos, sin = cache["angles"]', "cos, sin = as_long_as(step.angles, len(x) // step.b)")
 
 
 def row_101_lost(f):
@@ -232,9 +225,9 @@ WRONG = {
         (fast_step, "stack_backward"): edited(
             fast_step.stack_backward,
             (
-                'dx = normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], arena)',
+                'normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], arena)',
                 "over = dx + 0\n"
-                '        dx = normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], arena)\n'
+                '        normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], arena)\n'
                 '        if name == "encoder" and len(cache["blocks"]) > 2: dx[...] = over',
             ),
         )
@@ -282,13 +275,14 @@ WRONG = {
     },
     "fast step: dS is halved where there is no mask": lambda: {
         (fast_step, "attention"): edited(
-            fast_step.attention, ('"keep": keep, "p": p}', '"keep": keep, "p": p, "bare": future is hidden}')
+            fast_step.attention,
+            ('"start": start}', '"start": start, "bare": hidden is None and not causal}'),
         ),
         (fast_step, "attention_backward"): edited(
             fast_step.attention_backward,
             (
-                "softmax_backward(ds, e, factor)",
-                'softmax_backward(ds, e, factor)\n            ds *= 0.5 if cache["bare"] else 1',
+                "first = rows.stop",
+                'ds *= 0.5 if cache["bare"] else 1\n            first = rows.stop',
             ),
         ),
     },
@@ -302,10 +296,12 @@ WRONG = {
         )
     },
     "fast step: the row sum of the softmax has 64 keys": lambda: {
-        (fast_step, "softmax_backward"): edited(
-            fast_step.softmax_backward,
-            ("np.vecdot(e, ds)", "np.vecdot(e[..., :64], ds[..., :64])"),
-            ("ds.sum(-1, keepdim=True)", "ds[..., :64].sum(-1, keepdim=True)"),
+        (fast_step, "attention_backward"): edited(
+            fast_step.attention_backward,
+            (
+                "arena.loops.softmax_backward(ds.reshape(-1, end), a.reshape(-1, end),",
+                "ds -= (ds * a)[..., :64].sum(-1, keepdims=True)\n            ds *= a\n            ds *= (",
+            ),
         )
     },
 }

@@ -7,7 +7,7 @@
     update     clipping and AdamW in place; `engine`, which trains with all of this
     parallel   the same in several processes
 
-numba compiles the loops: it is the extra `fast`. Without it `engine` is that of the readable step, and says so.
+numba compiles the loops: the extra `fast`. Without it `engine` is that of the readable step, and says so.
 Nothing outside this room imports it, but what makes the book: `train.run` takes its `engine` as an argument.
 """
 

@@ -59,12 +59,16 @@ def loop(dtype, **shapes):
     return decorate
 
 
-@functools.cache
 def of_kind(dtype):
     """All loops for arrays of this type, by their names. Raises TypeError but for float32 and float64."""
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise TypeError(f"dtype: expected float32 or float64, got {dtype}")
+    return _loops(dtype)
+
+
+@functools.cache
+def _loops(dtype):
     single, number, array = dtype == np.float32, dtype.type, functools.partial(loop, dtype)
     zero, half, one, two, infinity = map(number, (0, 0.5, 1, 2, math.inf))
 
@@ -304,6 +308,8 @@ def of_kind(dtype):
     def turn(y, cos, sin):
         """ops.rotary of the heads that lie side by side in a row of y; T rows are a sequence."""
         T, pairs = cos.shape
+        if y.shape[1] % (2 * pairs):
+            raise ValueError("y: expected a width that the heads divide")
         for i in range(y.shape[0]):
             for start in range(0, y.shape[1], 2 * pairs):
                 for k in range(pairs):
@@ -315,6 +321,8 @@ def of_kind(dtype):
     def scatter_add(index, values, table):
         """table[index[i]] += values[i], one after another: ops.embedding_backward."""
         for i in range(index.size):
+            if not 0 <= index[i] < table.shape[0]:
+                raise IndexError("index: expected rows of the table")
             for j in range(values.shape[1]):
                 table[index[i], j] += values[i, j]
 
@@ -325,6 +333,8 @@ def of_kind(dtype):
         loss, smooth = 0.0, smoothing / number(V)
         for i in range(n):
             row, weight, total, mean = z[i], weights[i], zero, zero
+            if not 0 <= targets[i] < V:
+                raise IndexError("targets: expected logits of a row")
             if weight == zero:
                 row[:] = zero  # what does not count counts nothing, not even an infinite logit
                 continue

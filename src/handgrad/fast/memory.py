@@ -223,8 +223,10 @@ def _alone(lock, what):
 
 def _beside(f, *args):
     """f(*args) in a thread of ours."""
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
+    torch = sys.modules.get("torch")
+    if torch:
+        torch.get_num_threads()  # a new thread takes over the number of others when it first needs one: here
+        torch.set_num_threads(1)  # and its own stays: this is our thread
     return f(*args)
 
 

@@ -438,7 +438,7 @@ def stack_backward(dx, cache, grads):
     if step.dmemory is not None:
         step.dmemory[...] = 0
     if cache["normed"]:
-        dx = normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], arena)
+        normalize_backward(dx, cache["normed"], grads[f"{name}_norm"], arena)
     arena.give_back(cache["above_blocks"], cache["end"])
     for block, of_block in reversed(list(zip(cache["blocks"], grads[name]))):
         for of_part in reversed(block):

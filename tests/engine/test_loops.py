@@ -1,0 +1,148 @@
+"""Each compiled loop beside the lines that it stands for, under edits of itself, and at its door."""
+
+import subprocess
+import sys
+
+import mpmath
+import numpy as np
+import optree
+import pytest
+from checked_loops import PLAIN, POINTS, PROBLEMS, compiled
+
+from handgrad.fast import loops
+from handgrad.fast.loops import of_kind
+
+TYPES = [np.float64, np.float32]
+ALL = {f"{problem.name}, {problem.what}": problem for problem in PROBLEMS}
+ROUNDINGS = {np.float64: 40, np.float32: 12}
+"""How many a loop may lose, of the largest number of an array: a few operations on sums of few terms. In
+float32 also what NumPy loses in float64 for the truth, which is nothing."""
+
+
+def compare(got, wanted, tolerance):
+    for a, b in zip(optree.tree_leaves(got), optree.tree_leaves(wanted), strict=True):
+        assert np.shape(a) == np.shape(b)
+        assert np.abs(a - b).max() <= tolerance * np.abs(b).max()  # written so that NaN fails
+
+
+@pytest.mark.parametrize("number", TYPES)
+@pytest.mark.parametrize("name", ALL)
+def test_each_loop_computes_its_lines(name, number):
+    problem = ALL[name]
+    run = (compiled(number) if problem.name in compiled(number) else PLAIN)[problem.name]
+    got = problem.solve(run, number if run is not PLAIN.get(problem.name) else np.float64)
+    compare(got, problem.wanted(), ROUNDINGS[number] * np.finfo(number).eps)
+
+
+def test_every_loop_has_a_problem():
+    assert {problem.name for problem in PROBLEMS} == set(PLAIN)
+
+
+@pytest.mark.parametrize("number", TYPES)
+def test_exp_loses_less_than_one_rounding(number):
+    """Beside 50 digits; exactly 0 far below, infinite or huge above, no number of none."""
+    limits = (-86.9, 87.9) if number is np.float32 else (-707, 708)
+    points = np.concatenate([np.random.default_rng(0).uniform(*limits, 2000), POINTS]).astype(number)
+    exp = of_kind(number).exp
+    with mpmath.workdps(50):
+        errors = [abs(float(exp(x) / mpmath.exp(mpmath.mpf(float(x))) - 1)) for x in points]
+    assert max(errors) <= np.finfo(number).eps
+    assert exp(number(-1000)) == 0 and exp(number(0)) == 1
+    with np.errstate(invalid="ignore"):
+        assert exp(number(-np.inf)) == 0 and np.isnan(exp(number(np.nan)))
+
+
+@pytest.mark.parametrize("number", TYPES)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_no_finite_number_is_not_hidden(number, bad):
+    """It reaches the loss, or the array: a training that fails has to say so."""
+    z, x = np.ones((2, 21), number), np.ones((3, 20), number)
+    z[1, 17] = bad
+    run, targets, weights = of_kind(number), np.array([0, 1 if bad == np.inf else 17]), np.ones(2, number)
+    assert not np.isfinite(run.cross_entropy(z, targets, weights, number(0)))
+    x[1, 7] = bad
+    y, r = np.empty_like(x), np.empty(3, number)
+    run.normalize(x, np.ones(20, number), np.ones(20, number), np.empty_like(x), r, y, number(1e-5))
+    assert not np.isfinite(y[1]).any() and np.isfinite(y[[0, 2]]).all()
+    if bad != -np.inf:  # which is a score that is hidden
+        s = np.ones((1, 1, 2, 19), number)
+        s[0, 0, 1, 11] = bad
+        run.softmax(s, None, -1, number(1))
+        assert not np.isfinite(s[0, 0, 1]).all() and np.isfinite(s[0, 0, 0]).all()
+    for forward, _ in run.activations.values():
+        h = np.ones((1, 20), number)
+        h[0, 7] = np.nan
+        a = np.zeros_like(h)
+        forward(h, a, None, None, None, number(1))
+        assert np.isnan(a[0, 7]) and np.isfinite(np.delete(a[0], 7)).all()
+
+
+@pytest.mark.parametrize("number", TYPES)
+def test_a_door_refuses_what_does_not_fit(number):
+    run, x, b = of_kind(number), np.ones((4, 6), number), np.ones(6, number)
+    other = np.float64 if number is np.float32 else np.float32
+    wrong = [
+        (
+            (x, x.astype(other), b),
+            TypeError,
+            f"y: expected {np.dtype(number)} in one piece, got {np.dtype(other)}",
+        ),
+        ((x[:, ::2], x, b), TypeError, f"x_hat: expected {np.dtype(number)} in one piece, got .* with gaps"),
+        ((x.T, x, b), TypeError, "x_hat: expected .* with gaps"),
+        ((x, x[:3], b), ValueError, r"y: expected shape \(4, 6\), got \(3, 6\)"),
+        ((x, x, b[:5]), ValueError, r"gamma: expected shape \(6\), got \(5,\)"),
+        ((x, x, x), ValueError, r"gamma: expected shape \(6\), got \(4, 6\)"),
+    ]
+    for (x_hat, y, gamma), kind, message in wrong:
+        with pytest.raises(kind, match=message):
+            run.scale_shift(x_hat, gamma, None, y)
+    with pytest.raises(TypeError, match="keep: expected bool in one piece, got int64"):
+        run.dropped_sum(x, x, np.ones((4, 6), int), x, 1.0)
+    run.scale_shift(x, b, None, x)
+
+
+@pytest.mark.parametrize("number", TYPES)
+@pytest.mark.parametrize("bad", [-1, 4])
+def test_no_number_is_written_beside_an_array(number, bad):
+    run, x, index = of_kind(number), np.ones((3, 4), number), np.array([0, bad, 1])
+    with pytest.raises(IndexError, match="targets: expected logits of a row"):
+        run.cross_entropy(x, index, np.ones(3, number), 0.0)
+    with pytest.raises(IndexError, match="index: expected rows of the table"):
+        run.scatter_add(index, x, np.ones((4, 4), number))
+    with pytest.raises(ValueError, match="y: expected a width that the heads divide"):
+        run.turn(x, np.ones((3, 3), number), np.ones((3, 3), number))
+
+
+def test_there_are_loops_for_two_types():
+    for kind in (np.float16, int, complex):
+        with pytest.raises(TypeError, match="dtype: expected float32 or float64, got "):
+            of_kind(kind)
+    assert of_kind(float) is of_kind(np.dtype("f8")) is not of_kind(np.float32)
+
+
+def test_a_number_of_python_becomes_one_of_the_arrays_own_type(monkeypatch):
+    """Else all of the loop would be computed in 64 bits: numba would compile it anew for such an argument."""
+    seen = []
+    monkeypatch.setattr(loops, "njit", lambda f, **_: lambda *given: seen.extend(map(type, given)))
+    loops.loop(np.float32, x="n")(lambda x, scale: None)(np.ones(3, np.float32), 0.5)
+    assert seen == [np.ndarray, np.float32]
+
+
+KEPT = """
+import numpy as np
+from handgrad.fast.loops import of_kind
+from handgrad.fast import loops
+import inspect
+for name in ("relu", "silu"):
+    door, _ = of_kind(np.float32).activations[name]
+    x = np.ones((2, 3), np.float32)
+    door(x, x.copy(), None, None, None, 1.0)
+    stats = inspect.getclosurevars(door).nonlocals["run"].stats
+    print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+
+
+def test_what_was_compiled_is_kept_on_disk():
+    for _ in range(2):
+        run = subprocess.run([sys.executable, "-c", KEPT], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["1", "0"] * 2
