@@ -231,12 +231,12 @@ def softmax_problems():
 
 
 def refused(f, *arguments):
-    """Whether f says that these do not fit, before it writes beside an array."""
+    """1 if f says that these do not fit, before it writes beside an array, else 0."""
     try:
         f(*arguments)
     except (IndexError, ValueError) as error:
-        return "expected" in str(error)
-    return False
+        return float("expected" in str(error))
+    return 0.0
 
 
 def other_problems():
@@ -255,7 +255,7 @@ def other_problems():
         return np.array(widths)
 
     yield Problem("turn", "", turn, turned)
-    yield Problem("turn", "too narrow", narrow, lambda: np.array([1, 1, 0]))
+    yield Problem("turn", "too narrow", narrow, lambda: np.array([1.0, 1, 0]))
     index, values, table = np.array([2, 0, 2, 5, 0, 2]), draw(6, F), draw(V, F)
 
     def scatter(f, number):
@@ -267,7 +267,10 @@ def other_problems():
         return np.array([refused(f, np.array([0, i]), *to(number, draw(2, F), table)) for i in bad])
 
     yield Problem(
-        "scatter_add", "beside", lambda f, number: beside(f, number, [-1, V, 0]), lambda: np.array([1, 1, 0])
+        "scatter_add",
+        "beside",
+        lambda f, number: beside(f, number, [-1, V, 0]),
+        lambda: np.array([1.0, 1, 0]),
     )
     yield Problem("scatter_add", "", scatter, lambda: table + scatter_add(index, values, V))
     z, targets, weights = 3 * draw(5, V), np.array([0, 3, 0, 6, 2]), np.array([1, 1, 0, 1, 1]) / 4
@@ -280,7 +283,7 @@ def other_problems():
         )
 
     bad = (-1, V, 0)
-    yield Problem("cross_entropy", "outside", outside, lambda: np.array([1, 1, 0]))
+    yield Problem("cross_entropy", "outside", outside, lambda: np.array([1.0, 1, 0]))
     for smoothing in (0.0, 0.1, 1.0):
 
         def cross_entropy(f, number, smoothing=smoothing):

@@ -110,6 +110,10 @@ class Asked:
         if self.case.get("large"):  # numbers whose exponentials are beyond all bounds
             for path, leaf in zip(optree.tree_paths(self.params), optree.tree_leaves(self.params)):
                 leaf *= 1000 if path[-1] in ("E", "W_Q", "W_out") else 1
+        if self.case.get("strided"):  # arrays with gaps, of 32 bits: such are brought too
+            self.batch = {name: with_gaps(array.astype(np.int32)) for name, array in self.batch.items()}
+            draw = self.new_draw
+            self.new_draw = lambda: (own := draw()) and (lambda shape: with_gaps(own(shape)))
         for leaf in (*optree.tree_leaves(self.params), *self.batch.values()):
             leaf.flags.writeable = False  # nobody writes to what was given
         self.to, self.last = LIBRARIES[self.case["library"]], None
@@ -121,8 +125,9 @@ class Asked:
         return optree.tree_map(to, self.params), self.config, batch, draw and (lambda shape: to(draw(shape)))
 
     def plain(self):
-        """The same of NumPy."""
-        return self.params, self.config, self.batch, self.new_draw()
+        """The same of NumPy, in new containers."""
+        params, batch = optree.tree_map(lambda leaf: leaf, (self.params, self.batch))
+        return params, self.config, batch, self.new_draw()
 
     def workspace(self):
         """That of the case, with numbers in its memory that are none. The one before lets its threads go."""
@@ -138,6 +143,11 @@ class Asked:
 
     def upstream(self, logits):
         return np.random.default_rng(2).standard_normal(tuple(logits.shape))
+
+
+def with_gaps(x):
+    """The same numbers, each with a gap behind it."""
+    return np.repeat(x, 2, axis=-1)[..., ::2]
 
 
 def readable(asked):
@@ -178,6 +188,7 @@ def halves(asked):
     if len(workspace.arenas) == 1:  # all that was handed out was given back, but the gradient of the memory
         memory = asked.batch["source"].size * asked.config.D if "source" in asked.batch else 0
         assert workspace.arenas[0].used == -(-memory // 16) * 16
+    assert asked.case["B"] > 1 or all(arena.used == 0 for arena in workspace.arenas[1:])
     assert np.array_equal(kept, logits)
     assert message(lambda: step.backward(upstream, cache)) == USED
     step.forward(*asked.plain(), workspace)
@@ -253,6 +264,7 @@ def doors(asked):
     """What is said where the fast step's own arguments do not fit: the first words, as keys of a tree."""
     params, config, batch, _ = asked.plain()
     out, workspace = optree.tree_map(lambda p: 0 * p, params), asked.workspace()
+    half = optree.tree_map(lambda p: p.astype(np.float16), params)
 
     def gradients(params=params, out=out):
         return step.loss_and_gradients(params, config, batch, None, 0.0, workspace, out)
@@ -272,6 +284,8 @@ def doors(asked):
         lambda: forward(params=params | {"head": {}}),
         lambda: step.backward(upstream[:1], cache),
         lambda: step.backward(upstream, cache, out=params),
+        lambda: gradients(params=half),
+        lambda: forward(params=half),
     ]
     said = [message(f) for f in given]
     with workspace.one_step():
@@ -288,8 +302,8 @@ def replaced(tree, number, other):
 
 
 def wanted_of_doors():
-    names = [*["out"] * 5, "params", "params", "dlogits", "out", *["workspace"] * 3]
-    kinds = [*["ValueError"] * 9, *["RuntimeError"] * 3]
+    names = [*["out"] * 5, "params", "params", "dlogits", "out", "params", "params", *["workspace"] * 3]
+    kinds = [*["ValueError"] * 9, *["TypeError"] * 2, *["RuntimeError"] * 3]
     said = enumerate(zip(kinds, names))
     return {f"{number}: {kind}: {name}": np.ones(1) for number, (kind, name) in said}
 
@@ -365,8 +379,10 @@ FAST = [
     *cases_of(fast, readable_of_numpy, every(8, 3), precision="float64", queries=2, T=7, **TOGETHER),
     *cases_of(fast, readable_of_numpy, every(6, 5), tolerance=1e-7, precision="float64", large=True),
     *cases_of(fast_in_new_memory, readable_of_numpy, every(8, 1), precision="float64"),
+    *cases_of(fast, readable_of_numpy, every(8, 7), precision="float64", strided=True),
     *cases_of(halves, readable_halves, every(4, 0), precision="float64"),
     *cases_of(halves, readable_halves, every(4, 2), precision="float64", workers=1),
+    *cases_of(halves, readable_halves, every(8, 5), precision="float64", workers=2, B=1),
     *cases_of(halves_in_new_memory, readable_halves, every(16, 1), precision="float64"),
     *cases_of_pieces(),
 ]

@@ -17,12 +17,11 @@ from ..optim import check_tree
 from .memory import check_apart, empty
 
 
-def check_kind(params):
-    """The type of the parameters. Raises TypeError unless they are arrays of NumPy, of float32 or float64."""
-    E = params["embedding"]["E"]
-    if not isinstance(E, np.ndarray) or E.dtype not in (np.float32, np.float64):
-        raise TypeError(f"params: expected arrays of NumPy, of float32 or float64, got {described(E)}")
-    return E.dtype
+def check_kind(name, x):
+    """The type of x. Raises TypeError unless it is an array of NumPy, of float32 or float64."""
+    if not isinstance(x, np.ndarray) or x.dtype not in (np.float32, np.float64):
+        raise TypeError(f"{name}: expected arrays of NumPy, of float32 or float64, got {described(x)}")
+    return x.dtype
 
 
 def weighted_targets(batch, config, label_smoothing, dtype):

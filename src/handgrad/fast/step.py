@@ -113,10 +113,9 @@ def normalize(x, params, eps, arena, out):
 
 
 def normalize_backward(dy, cache, dparams, arena, into=None):
-    """dy (n, D) -> dx (n, D): in its place, or added to `into`."""
+    """dy (n, D) -> dx (n, D): in the place of dy, or added to `into`."""
     known, dx = [cache[name] for name in ("x_hat", "inverse_std", "gamma")], dy if into is None else into
     arena.loops.normalize_backward(dy, *known, dparams["gamma"], dparams.get("beta"), dx, into is not None)
-    return dx
 
 
 # Attention: ops.multi_head and ops.attention
@@ -522,7 +521,7 @@ def forward(params, config, batch, draw_keep=None, workspace=None):
     RuntimeError if another step is using the workspace.
     """
     check_params(config, params)
-    check_kind(params)
+    check_kind("params", params["embedding"]["E"])
     check_batch(config, batch)
     workspace = workspace or Workspace()
     B, T = batch["target_in" if config.kind == "encoder-decoder" else "tokens"].shape
@@ -572,7 +571,7 @@ def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.
     `model` does.
     """
     check_params(config, params)
-    dtype, workspace = check_kind(params), workspace or Workspace()
+    dtype, workspace = check_kind("params", params["embedding"]["E"]), workspace or Workspace()
     targets, counted = weighted_targets(batch, config, label_smoothing, dtype)
     (B, T), of_rows = targets.shape, arguments_of(params, config, batch, draw_keep)
     total = receiving(out, params, workspace)

@@ -11,6 +11,7 @@ from ..train import check_loss
 from . import step
 from .loops import of_kind
 from .memory import Workspace, check_apart, empty, shares
+from .sharing import check_kind
 
 SHARE = 2**20  # numbers that are worth several workers
 
@@ -93,8 +94,11 @@ def adamw_in_place(
     own, and errors as both functions do.
     """
     vectors = {"p": p, "g": g, "m": state["m"], "v": state["v"]}
+    dtype = check_kind("p", p)
     for name, vector in vectors.items():
-        check_like(name, vector, p, (math.prod(p.shape),))
+        check_like(name, vector, p, (p.size,))
+        if not vector.flags.c_contiguous:
+            raise ValueError(f"{name}: expected a vector in one piece, got one with gaps")
     check_apart("p, g, m, v", vectors.values())
     numbers = dict(rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
     rate, beta_1, beta_2, eps, weight_decay = checked([], [], **numbers)
@@ -106,7 +110,7 @@ def adamw_in_place(
     numbers = (factor, 1 - rate * weight_decay, 1 - beta_1, 1 - beta_2, root_bias, step_size, eps)
 
     def run(job, arena):
-        of_kind(p.dtype).adamw(p[job], g[job], state["m"][job], state["v"][job], *numbers)
+        of_kind(dtype).adamw(p[job], g[job], state["m"][job], state["v"][job], *numbers)
 
     workspace.map(run, shares(len(p), 1 if len(p) < SHARE else len(workspace.arenas)))
     return norm
