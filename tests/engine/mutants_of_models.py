@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from unittest.mock import patch
 
 import numpy as np
 import optree
@@ -53,7 +54,7 @@ class Case:
         """Whether the result, as it is at this moment, is another than it should be."""
         wanted = self.wanted
         try:
-            with warnings.catch_warnings(), limit(10):
+            with warnings.catch_warnings(), limit(10), patch.object(memory, "CHUNK", 2**16):
                 warnings.simplefilter("error")  # as in all tests
                 got = numbers(self.compute())
         except Exception:  # whatever an edit makes of a program
