@@ -99,11 +99,11 @@ def price_lines(record, each, T):
 
 
 def growth_lines(record):
-    """The sizes of the models of `make bench`, and how eager and the two workers grow with T."""
+    """The sizes of the models of `make bench`, and how our step and eager's grow with T."""
     for size, part in record["sizes"].items():
         yield f"{size}: " + ", ".join(f"{letter} = {n}" for letter, n in part["size"].items())
     growth = record["growth"]["T"]
-    for variant in ("NumPy, fused, 2 workers", "PyTorch, eager"):
+    for variant in ("by hand", "PyTorch, eager"):
         times = growth["times"][variant]
         power = np.polyfit(np.log(growth["values"]), np.log(times), 1)[0]
         yield f"{variant}: {', '.join(f'{1e3 * t:.0f}' for t in times)} ms, T to the power {power:.2f}"
