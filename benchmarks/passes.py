@@ -11,7 +11,8 @@ from functools import wraps
 from types import SimpleNamespace
 
 import numpy as np
-from scipy.special import erf
+
+from handgrad.ops.activations import ACTIVATIONS
 
 LINEAR, CUBIC = math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715
 
@@ -48,69 +49,50 @@ def of_kind(dtype, block=None):
 
         return decorate
 
-    # φ(x) = x ∘ gate(x): the gate, and the slope φ' from it, are written to out
-
-    def logistic(u, out):
-        """σ(u) = (1 + tanh(u/2))/2."""
-        np.tanh(np.multiply(u, 0.5, out=out), out=out)
-        out += 1
-        out *= 0.5
-
-    def gates(name, x, out):
-        if name == "relu":
-            np.greater(x, 0, out=out)
-        elif name == "gelu":
-            erf(np.multiply(x, math.sqrt(0.5), out=out), out=out)
-            out += 1
-            out *= 0.5
-        elif name == "silu":
-            logistic(x, out)
-        else:
-            u = np.multiply(x, x, out=like(x, "u"))
-            u *= 2 * CUBIC
-            u += 2 * LINEAR
-            u *= x
-            logistic(u, out)
-
-    def slopes(name, x, gate, out):
-        if name == "relu":
-            np.copyto(out, gate)
+    def phi(name, x, out, slope=None):
+        """out ← φ(x), and slope ← φ'(x) if there is one; in place for the φ of the benchmark, gelu_tanh."""
+        if name != "gelu_tanh":
+            forward, backward = ACTIVATIONS[name]
+            y, cache = forward(x)
+            if slope is not None:
+                slope[...] = backward(np.ones_like(x), cache)
+            out[...] = y
             return
-        np.multiply(x, x, out=out)
-        if name == "gelu":
-            out *= -0.5
-            np.exp(out, out=out)
-            out *= 1 / math.sqrt(2 * math.pi)
-            out *= x
-        else:
-            out *= 6 * CUBIC if name == "gelu_tanh" else 0
-            out += 2 * LINEAR if name == "gelu_tanh" else 1
-            out *= x
-            out *= np.subtract(1, gate, out=like(x, "rest"))
-            out *= gate
-        out += gate
+        u = np.multiply(x, x, out=like(x, "u"))
+        if slope is not None:
+            np.multiply(u, 6 * CUBIC, out=slope)
+            slope += 2 * LINEAR  # 2u'
+            slope *= x
+        u *= CUBIC
+        u += LINEAR
+        u *= x
+        gate = np.tanh(u, out=u)  # s = (1 + tanh(u))/2
+        gate += 1
+        gate *= 0.5
+        np.multiply(x, gate, out=out)
+        if slope is not None:  # s (1 + x (1 - s) 2u')
+            slope *= np.subtract(1, gate, out=like(x, "rest"))
+            slope += 1
+            slope *= gate
 
     def activation(name):
         @by_rows("h a up keep")
         def active(h, a, b, up, keep, scale):
             if b is not None:
                 h += b
-            gates(name, h, a)
-            a *= h
+            phi(name, h, a)
             if up is not None:
                 a *= up
             drop(a, keep, scale)
 
         @by_rows("h da up keep")
         def active_backward(h, da, up, keep, scale):
-            gate, slope = like(h, "gate"), like(h, "slope")
-            gates(name, h, gate)
-            slopes(name, h, gate, slope)
-            h *= gate
+            y, slope = h, like(h, "slope")  # φ(h) takes the place of h
+            phi(name, h, y, slope)
             if up is not None:
-                dup = np.multiply(da, h, out=gate)
-                h *= up
-                da *= up
+                slope *= up
+                dup = np.multiply(da, y, out=like(h, "dup"))
+                y *= up
                 np.copyto(up, dup)
             da *= slope
             drop(h, keep, scale), drop(da, keep, scale)
