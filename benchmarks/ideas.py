@@ -394,7 +394,7 @@ def chain(rounds, shape=CHAIN):
         for way, own in built.items():
             own.ready()
             try:
-                results[way] = [np.array(x) for x in getattr(own, direction)()]
+                results[way] = [np.asarray(x).copy() for x in getattr(own, direction)()]
             except torch._dynamo.exc.BackendCompilerFailed as error:
                 absent[way] = str(error).strip().splitlines()[0]
         for way, found in results.items():

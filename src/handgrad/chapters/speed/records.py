@@ -79,7 +79,7 @@ def race_lines(record):
                 key: row[f"ratio{end}"] for key, end in zip(("median", "low", "high"), ("", "_low", "_high"))
             }
             held = "" if row["memory"] is None else f"{row['memory'] / 2**20:5.0f} MiB"
-            yield f"{size} {variant:24} {spread(ratio)}  {1 / row['of_limit']:.2f} × the limit {held}"
+            yield f"{size} {variant:26} {spread(ratio)}  {1 / row['of_limit']:.2f} × the limit {held}"
 
 
 def move_lines(record):
