@@ -31,7 +31,7 @@ def read(path):
 
 
 def race(record, sizes=None):
-    """How many times as fast as eager PyTorch each variant is, one panel a size.
+    """How many times as fast as eager PyTorch at its fastest each variant is, one panel a size.
 
     The line is the interval that holds the median ratio with 95 %. sizes: names of those to draw; None: all.
     """
