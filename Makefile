@@ -31,8 +31,8 @@ book: $(READY) ## Execute the notebooks and build the book; any warning is an er
 test: lint ## Check the package and run every notebook, solved and unsolved
 	$(PYTEST) --dist worksteal -m "not site" tests
 
-bench: $(READY) ## Time a training step beside PyTorch's: a quarter of an hour, on an idle machine
-	$(BIN)/python -m benchmarks
+bench: $(READY) ## Record speed, ideas and memory, on an idle machine; trainings: python -m benchmarks.translate, .classify, .language_model
+	$(BIN)/python -m benchmarks --all
 
 times: $(READY) ## Say how long each page took in the last make book
 	$(BIN)/python tools/times.py

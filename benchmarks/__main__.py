@@ -2,40 +2,32 @@
 
 Each variant lives in a process of its own, and one works at a time. Its losses over the first updates must
 be those of `model` in float64, or nothing is timed. Every setting of a variant is tried for a few rounds,
-and the fast ones take part in the race. On a machine with CUDA the torch variants race on it too. Writes
-NAME.json to the folder, and NAME.md, which is made from it.
+and the fast ones take part in the race. On a machine with CUDA PyTorch races on it too. Writes NAME.json to
+the folder, and NAME.md, which is made from it.
+
+Nothing begins while the machine has something else to do: the load average of the last minute must come down,
+or the patience must end. Later the load is that of the race itself.
 """
 
 import argparse
 import json
 import os
-import platform
 import re
 import signal
+import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from . import report
+from .machine import machine, wait_until_idle
 from .race import Processes, growth, race
-from .variants import EAGER, SIZES, TINY, VARIANTS, Size
+from .variants import EAGER, EAGER_HALVES, SIZES, TINY, VARIANTS, Size
 
-ON_CUDA = [name for name, variant in VARIANTS.items() if variant.library == "torch" and "workers" not in name]
-
-
-def machine():
-    """What the times depend on."""
-    info = Path("/proc/cpuinfo")
-    names = re.findall(r"^model name\s*: (.*)$", info.read_text(), re.M) if info.exists() else []
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    about = {"processor": names[0] if names else platform.processor(), "cores": os.cpu_count()}
-    about |= {"system": f"{platform.system()} {platform.machine()}", "Python": platform.python_version()}
-    about |= {"NumPy": f"{np.__version__} ({blas['name']} {blas['version']})", "PyTorch": torch.__version__}
-    about |= {"load before": round(os.getloadavg()[0], 2)}
-    return about | ({"CUDA": torch.cuda.get_device_name()} if torch.cuda.is_available() else {})
+ON_CUDA = [name for name in VARIANTS if name.startswith("PyTorch") and name != EAGER_HALVES]
+OTHERS = "benchmarks.ideas", "benchmarks.memory"  # what else `--all` runs, each with one thread
 
 
 def growing(quick):
@@ -62,13 +54,16 @@ def main():
     parser.add_argument("--quick", action="store_true", help="tiny sizes, few rounds: to see that it works")
     parser.add_argument("--name", default="speed", help="of the results")
     parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--patience", type=float, default=300, help="seconds to wait for an idle machine")
+    parser.add_argument("--all", action="store_true", help="then write ideas.json and memory.json as well")
     options = parser.parse_args()
     sizes = {name: SIZES[name] for name in options.sizes}
     limits = {"least": options.rounds, "seconds": options.seconds}
     if options.quick:
         sizes, limits = {"tiny": TINY}, {"least": 3, "seconds": 0, "tries": 1}
     names = [name for name in VARIANTS if name not in options.without]
-    record = {"machine": machine(), "sizes": {}, "growth": {}}
+    load = wait_until_idle(0 if options.quick else options.patience, say=lambda line: print(line, flush=True))
+    record = {"machine": machine() | {"load before": round(load, 2)}, "sizes": {}, "growth": {}}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exception, so that the processes end as well
     with closing(Processes()) as processes:
         for name, size in sizes.items():
@@ -78,13 +73,18 @@ def main():
                 on_cuda = [name for name in names if name in ON_CUDA]
                 record["sizes"][f"{name}, CUDA"] = race(processes, size, "cuda", on_cuda, **limits)
         for letter, steps in growing(options.quick).items():
-            record["growth"][letter] = growth(processes, letter, steps, max(3, limits["least"] // 3))
+            record["growth"][letter] = growth(
+                processes, letter, steps, max(3, limits["least"] // 3), 1 if options.quick else None
+            )
     options.folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(record, indent=1, ensure_ascii=False)
     text = re.sub(r"\[[^\[\]{}]*\]", lambda row: " ".join(row[0].split()), text)  # a row of numbers is a line
     (options.folder / f"{options.name}.json").write_text(text + "\n", encoding="utf-8")
     (options.folder / f"{options.name}.md").write_text(report.markdown(record), encoding="utf-8")
     print(report.markdown(record))
+    for name in OTHERS if options.all else ():
+        one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
+        subprocess.run([sys.executable, "-m", name], env=one_thread, check=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ ideas    the training step of chapter 19 without its update, by the readable lin
          in an order drawn anew; what counts is the ratio of two times of a round, its median and quartiles.
 calls    single calls of NumPy, small and large: how many calls, bytes and operations they have, and the
          shortest of their times, which is nearest to what they take on an idle machine.
+chain    bias and GELU with tanh, forward and backward: as passes of NumPy, as passes over blocks, as one
+         compiled loop, and by PyTorch, as it stands and compiled; the shortest of their times.
 tiles    attention forward and backward of one head, plain and in tiles: calls, bytes and operations counted,
          and the shortest of their times.
 
@@ -16,6 +18,7 @@ the two workers.
 
 import argparse
 import json
+import math
 import os
 import random
 import time
@@ -30,92 +33,61 @@ import optree
 from handgrad import model
 from handgrad.config import gpt2_small, init
 from handgrad.course.ledger import relative_errors
-from handgrad.fast import Workspace, kernels
+from handgrad.fast import Workspace, memory
 from handgrad.fast import step as fast_step
+from handgrad.fast.loops import of_kind
 from handgrad.ops import attention, attention_backward, flash_attention, flash_attention_backward
 
-from .__main__ import machine
+from . import passes
+from .machine import machine
 from .report import quartiles
 from .variants import Size, limit
 
 RESULTS = Path(__file__).parent / "results" / "ideas.json"
 SIZE = Size(D=128, N=2, H=4, T=128, B=16, V=256, F=512)
 TOLERANCE = 2e-5  # of a gradient: sums of float32 in another order were apart by 2e-6
-ENDLESS = 2**62  # numbers in a block: more than any array has
+ENDLESS = 2**62  # more than there is of anything
+BLOCK = 2**17  # numbers that passes take at a time, which stay in the cache
 
 # The six ideas, each with what takes it out -----------------------------------------------------------------
 
 
-def three_products(x, params, names, scale, arena):
-    """fast.step.project, but for one product each."""
-    widths = [params[f"W_{name}"].shape[1] for name in names]
-    ends = np.cumsum(widths)
-    columns = {name: slice(int(end - width), int(end)) for name, width, end in zip(names, widths, ends)}
-    y, of_names = arena.empty(len(x), int(ends[-1])), {"params": params, "columns": columns, "scale": scale}
-    for name, at in columns.items():
-        with arena.scratch():
-            W, b = fast_step.joined(of_names | {"columns": {name: slice(0, at.stop - at.start)}}, arena)
-            y[:, at] = kernels.linear(x, W, b, arena.empty(len(x), at.stop - at.start))
-    return y, of_names
-
-
-def three_products_backward(dy, x, of_names, dparams, arena):
-    """fast.step.project_backward, but for one product each."""
-    dx = arena.like(x)
-    dx[...] = 0
-    for name, at in of_names["columns"].items():
-        own = of_names | {"columns": {name: slice(0, at.stop - at.start)}}
-        with arena.scratch():
-            part = arena.empty(len(x), at.stop - at.start)
-            part[...] = dy[:, at]
-            dx += ONE_BACKWARD(part, x, own, dparams, arena)
-    return dx
-
-
-ONE_BACKWARD = fast_step.project_backward
-AGAIN = fast_step.active_again
-
-
 class Kept:
-    """Activations that the forward keeps, with their slopes in the place of h, so that nothing is redone.
+    """Activations that the forward keeps: a in the place of h, and the slope φ' in memory of its own.
 
-    They lie in memory of their own, which every step uses again: what is measured is the recomputation.
+    The backward then multiplies, and computes nothing again. Every step uses the memory again: what is
+    measured is the recomputation.
     """
 
     def __init__(self):
         self.arrays, self.used = [], 0
 
-    def forward(self, h, b, activation, keep, p, arena):
-        if b is not None:
-            h += b
+    def forward(self, h, b, up, keep, activation, p, arena):
+        """fast.step.active, without a gate."""
         if self.used == len(self.arrays):
             self.arrays.append(np.empty_like(h))
-        a, self.used = self.arrays[self.used], self.used + 1
-        with arena.scratch():
-            a[...] = AGAIN(h, activation, keep, p, arena)
-        return a
+        slope, self.used = self.arrays[self.used], self.used + 1
+        _, both = arena.loops.activations[activation]
+        few = max(1, BLOCK // h.shape[1])
+        for rows in (slice(start, start + few) for start in range(0, len(h), few)):
+            h[rows] += b
+            slope[rows] = 1
+            both(h[rows], slope[rows], None, None, 1.0)
+        return h
 
-    def backward(self, h, activation, keep, p, arena):
+    def backward(self, da, h, up, keep, activation, p, arena):
+        """fast.step.active_backward: h is a since the forward."""
         self.used -= 1
-        return self.arrays[self.used]
+        da *= self.arrays[self.used]
 
     @contextmanager
     def __call__(self):
         self.used = 0
         with (
             patch.object(fast_step, "active", self.forward),
-            patch.object(fast_step, "active_again", self.backward),
+            patch.object(fast_step, "active_backward", self.backward),
         ):
             yield
-
-
-@contextmanager
-def without_one_product():
-    with (
-        patch.object(fast_step, "project", three_products),
-        patch.object(fast_step, "project_backward", three_products_backward),
-    ):
-        yield
 
 
 @contextmanager
@@ -125,7 +97,9 @@ def without_causal_blocks():
         yield
 
 
-IDEAS = ("one product", "nothing hidden", "fusion", "recomputation", "workspace", "two workers")
+IDEAS = ("nothing hidden", "blocks", "loops", "recomputation", "workspace", "two workers")
+ALONE = ("nothing hidden", "loops", "recomputation", "workspace")
+"""Those that are taken out of the whole, with one worker. Loops leave nothing for blocks to do."""
 
 
 class Step:
@@ -137,19 +111,21 @@ class Step:
         self.kept, self.workspace = Kept(), self.new_workspace()
 
     def new_workspace(self):
-        block = 2**17 if "fusion" in self.ideas else ENDLESS
-        queries = 64 if "nothing hidden" in self.ideas else self.arguments[1].T_max
+        """Memory, and that of the passes. Without "workspace" a worker takes all its sequences at once."""
+        self.passes = passes.of_kind(np.float32, BLOCK if "blocks" in self.ideas else None)
+        queries = 128 if "nothing hidden" in self.ideas else self.arguments[1].T_max
         workers = 2 if "two workers" in self.ideas else 1
-        return Workspace(workers, block=block, queries=queries)
+        at_once = {} if "workspace" in self.ideas else {"at_once": ENDLESS}
+        return Workspace(workers, queries=queries, **at_once)
 
     def __call__(self):
         if "workspace" not in self.ideas:
             self.workspace = self.new_workspace()
         with ExitStack() as stack:
-            if "one product" not in self.ideas:
-                stack.enter_context(without_one_product())
             if "nothing hidden" not in self.ideas:
                 stack.enter_context(without_causal_blocks())
+            if "loops" not in self.ideas:
+                stack.enter_context(patch.object(memory, "of_kind", lambda _: self.passes))
             if "recomputation" not in self.ideas:
                 stack.enter_context(self.kept())
             return fast_step.loss_and_gradients(*self.arguments, workspace=self.workspace, out=self.grads)
@@ -157,7 +133,8 @@ class Step:
     def bytes(self):
         """The most of the workspace that was in use at a time, and what is kept beside it."""
         used = sum(max(end for _, end in arena.placed.values()) for arena in self.workspace.arenas)
-        return 4 * used + sum(array.nbytes for array in self.kept.arrays)
+        beside = [*self.kept.arrays, *self.passes.scratch.values()]
+        return 4 * used + sum(array.nbytes for array in beside)
 
 
 def steps(size=SIZE):
@@ -169,7 +146,7 @@ def steps(size=SIZE):
     found = {"readable": partial(model.loss_and_gradients, *problem)}
     for n in range(len(IDEAS) + 1):
         found[f"with {n}"] = Step(IDEAS[:n], *problem)
-    for idea in IDEAS[:-1]:  # with one worker: the measure of the others
+    for idea in ALONE:  # with one worker: the measure of the others
         found[f"without {idea}"] = Step(set(IDEAS[:-1]) - {idea}, *problem)
     return found
 
@@ -200,9 +177,9 @@ def ideas(rounds):
         for n in range(len(IDEAS) + 1)
     ]
     whole, size = f"with {len(IDEAS) - 1}", {}
-    alone = {idea: ratio(taken[f"without {idea}"], taken[whole]) for idea in IDEAS[:-1]}
+    alone = {idea: ratio(taken[f"without {idea}"], taken[whole]) for idea in ALONE}
     alone["two workers"] = ratio(taken[whole], taken[f"with {len(IDEAS)}"])
-    for name in (whole, "without recomputation", "without fusion", f"with {len(IDEAS)}"):
+    for name in (whole, "without recomputation", "without loops", f"with {len(IDEAS)}"):
         size[name] = found[name].bytes()
     products = limit("numpy", SIZE, 1, "cpu")  # the definition of the race: see `variants`
     alone_in_rounds, bound = [], {name: [] for name in ("readable", whole)}
@@ -301,6 +278,149 @@ def tiles(rounds, lengths=(256, 1024, 2048, 4096), K=64):
     return rows
 
 
+# One chain, five ways ---------------------------------------------------------------------------------------
+
+CHAIN = (2048, 512)
+
+
+class Chain:
+    """h ← h + b and a ← φ(h), and its gradient: dh = da ∘ φ'(h), and a once more. φ is GELU with tanh.
+
+    way: "passes", "blocks" or "loop". What is in place must not be applied twice to the same numbers, or they
+    would leave the range of a model: h and da are copied into place before, which is not timed.
+    """
+
+    def __init__(self, way, shape, rng):
+        self.h, self.da = rng.standard_normal((2, *shape), dtype=np.float32)
+        self.b, self.a = rng.standard_normal(shape[1], dtype=np.float32), np.empty_like(self.h)
+        self.space = of_kind(np.float32)
+        if way != "loop":
+            self.space = passes.of_kind(np.float32, BLOCK if way == "blocks" else None)
+        self.at, self.dat = self.h.copy(), self.da.copy()
+
+    def ready(self):
+        np.copyto(self.at, self.h)
+        np.copyto(self.dat, self.da)
+
+    def forward(self):
+        self.space.activations["gelu_tanh"][0](self.at, self.a, self.b, None, None, 1.0)
+        return self.at, self.a
+
+    def backward(self):
+        self.space.activations["gelu_tanh"][1](self.at, self.dat, None, None, 1.0)
+        return self.at, self.dat
+
+
+class PeerChain:
+    """The same by PyTorch's operators, into memory that is there already; `compiled` by torch.compile."""
+
+    def __init__(self, compiled, shape, rng):
+        import torch
+        from torch.nn.functional import gelu
+
+        torch.set_num_threads(1)
+        own, slope = torch.ops.aten.gelu, torch.ops.aten.gelu_backward
+        tanh = {"approximate": "tanh"}
+
+        def forward(h, b, a):
+            own.out(h.add_(b), **tanh, out=a)
+
+        def backward(h, da, a):
+            own.out(h, **tanh, out=a)
+            slope.grad_input(da, h, **tanh, grad_input=da)
+
+        def forward_to_compile(h, b, a):
+            a.copy_(gelu(h.add_(b), **tanh))
+
+        def backward_to_compile(h, da, a):
+            a.copy_(gelu(h, **tanh))
+            da.copy_(slope(da, h, **tanh))
+
+        self.ways = forward, backward
+        if compiled:
+            self.ways = [torch.compile(f, dynamic=False) for f in (forward_to_compile, backward_to_compile)]
+        self.h, self.da = map(torch.from_numpy, rng.standard_normal((2, *shape), dtype=np.float32))
+        self.b = torch.from_numpy(rng.standard_normal(shape[1], dtype=np.float32))
+        self.at, self.dat, self.a = self.h.clone(), self.da.clone(), torch.empty_like(self.h)
+
+    def ready(self):
+        self.at.copy_(self.h)
+        self.dat.copy_(self.da)
+
+    def forward(self):
+        self.ways[0](self.at, self.b, self.a)
+        return self.at, self.a
+
+    def backward(self):
+        self.ways[1](self.at, self.dat, self.a)
+        return self.a, self.dat
+
+
+def chain_costs(way, direction, shape):
+    """Calls, bytes through them, and bytes of the arrays that must be read or written at least once.
+
+    A loop of the forward reads h and writes h and a; one of the backward reads and writes h and da. Passes
+    over whole arrays write and read those between them as well; blocks keep those in the cache.
+    """
+    least = (3 if direction == "forward" else 4) * 4 * math.prod(shape)
+    if way.startswith("PyTorch"):
+        return {"calls": None, "bytes": None, "memory": least}
+    if way == "loop":
+        return {"calls": 1, "bytes": least, "memory": least}
+    chain = Chain(way, shape, np.random.default_rng(0))
+    for name in ("at", "dat", "a"):
+        setattr(chain, name, getattr(chain, name).view(Counted))
+    Counted.calls = Counted.moved = Counted.operations = 0
+    getattr(chain, direction)()
+    between = sum(x.nbytes for x in chain.space.scratch.values()) if way == "passes" else 0
+    return {"calls": Counted.calls, "bytes": Counted.moved, "memory": least + 2 * between}
+
+
+def chain(rounds, shape=CHAIN):
+    """The record of the chain. Raises AssertionError unless all ways compute the same."""
+    import torch
+
+    built, absent = (
+        {way: Chain(way, shape, np.random.default_rng(1)) for way in ("passes", "blocks", "loop")},
+        {},
+    )
+    for compiled in (False, True):
+        built[f"PyTorch, {'compiled' if compiled else 'eager'}"] = PeerChain(
+            compiled, shape, np.random.default_rng(1)
+        )
+    record = {"shape": list(shape)}
+    for direction in ("forward", "backward"):
+        results = {}
+        for way, own in built.items():
+            own.ready()
+            try:
+                results[way] = [np.asarray(x).copy() for x in getattr(own, direction)()]
+            except torch._dynamo.exc.BackendCompilerFailed as error:
+                absent[way] = str(error).strip().splitlines()[0]
+        for way, found in results.items():
+            for ours, wanted in zip(found, results["passes"], strict=True):
+                np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-5, err_msg=f"{way}, {direction}")
+        taken = shortest({way: (built[way].ready, getattr(built[way], direction)) for way in results}, rounds)
+        record[direction] = []
+        for way in built:
+            row = {"way": way, **chain_costs(way, direction, shape), "seconds": taken.get(way)}
+            record[direction].append(row | ({"absent": absent[way]} if way in absent else {}))
+    return record
+
+
+def shortest(ways, rounds, often=5):
+    """{way: the shortest time}. ways: {way: (what comes before and is not timed, what is timed)}."""
+    least, order = dict.fromkeys(ways, math.inf), random.Random(0)
+    for _ in range(rounds * often):
+        for way in order.sample(list(ways), len(ways)):
+            before, run = ways[way]
+            before()
+            start = time.perf_counter()
+            run()
+            least[way] = min(least[way], time.perf_counter() - start)
+    return least
+
+
 # Taking turns -----------------------------------------------------------------------------------------------
 
 
@@ -335,7 +455,8 @@ def main():
     options = parser.parse_args()
     if os.environ.get("OMP_NUM_THREADS") != "1":
         parser.error("expected OMP_NUM_THREADS=1 in the environment, so that a step without workers has one")
-    rounds, record = options.rounds, {"machine": machine() | {"rounds": options.rounds}}
+    rounds = options.rounds
+    record = {"machine": machine() | {"rounds": options.rounds}}
     record["ideas"] = ideas(rounds)
     single = calls(np.random.default_rng(0))
     taken = in_turn({name: f for name, (f, *_) in single.items()}, rounds, at_least=2e-3)
@@ -344,6 +465,7 @@ def main():
         for name, (_, n, moved, done) in single.items()
     ]
     record["tiles"] = tiles(rounds)
+    record["chain"] = chain(rounds)  # last: it loads torch
     record["machine"]["load after"] = round(os.getloadavg()[0], 2)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
 """Memory and time of one attention, forward and backward, by its length: plain, in tiles, and PyTorch's own.
 
-    OMP_NUM_THREADS=1 python benchmarks/memory.py       writes benchmarks/results/memory.json
+    OMP_NUM_THREADS=1 python -m benchmarks.memory       writes benchmarks/results/memory.json
 
 bytes     the most that is held at one time beside q, k, v and dy: outputs, gradients, caches, scratch. NumPy
           reports its arrays to tracemalloc, PyTorch its tensors to its profiler.
@@ -39,6 +39,8 @@ from handgrad.ops import (
     flash_attention,
     flash_attention_backward,
 )
+
+from .machine import processor
 
 RESULTS = Path(__file__).parent / "results" / "memory.json"
 LENGTHS = [256, 512, 1024, 2048, 4096, 8192]
@@ -128,17 +130,9 @@ def measure(way, T, causal):
     return row | {"resident": resident}
 
 
-def processor():
-    """The name of the processor, as Linux knows it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
 def main():
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        "benchmarks.memory", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS, metavar="T")
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="FILE")
@@ -153,7 +147,7 @@ def main():
             rows.append(processes.submit(measure, way, T, causal).result())
             print(json.dumps(rows[-1]), flush=True)
     versions = {"python": platform.python_version(), "numpy": np.__version__, "torch": torch.__version__}
-    about = {"processor": processor(), "threads": 1, **versions, "dtype": "float32", "H": 1, "K": K}
+    about = {"processor": processor()[0], "threads": 1, **versions, "dtype": "float32", "H": 1, "K": K}
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join("  " + json.dumps(row) for row in rows)  # a row of the table is a line of the file
     arguments.output.write_text(f'{{\n "about": {json.dumps(about)},\n "rows": [\n{lines}\n ]\n}}\n')

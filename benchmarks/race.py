@@ -13,8 +13,10 @@ from . import report, worker
 from .variants import (
     ALONE,
     EAGER,
-    HALVES,
+    EAGER_HALVES,
+    HAND,
     HELPERS,
+    KEPT_ALONE,
     REFERENCE,
     STAGED,
     THREADS,
@@ -30,7 +32,10 @@ TOLERANCE = 1e-6
 rounding does not shrink with it. That of one token errs by more, but the mean is taken over all."""
 TRIES, NEAR = 2, 1.25  # rounds in which the settings are compared; what comes so near the fastest takes part
 PAUSE = 0.03  # seconds, in which the threads of the last process fall asleep: they wait busily for a while
-GROWING = (("NumPy, fused, 2 workers", HALVES), ("torch, fused, 2 workers", HALVES), (EAGER, THREADS))
+GROWING = {HAND: (HAND, f"{HAND}, 2 workers"), EAGER: (EAGER, EAGER_HALVES)}
+"""Whose steps are compared as the size grows, and the variants of each: at each size the fastest counts."""
+LONE = {(name, setting) for name in (*STAGED.values(), EAGER) for setting in (ALONE, KEPT_ALONE)}
+"""What is published with one worker and one thread, however fast it is otherwise."""
 
 
 class WrongLossError(ValueError):
@@ -101,13 +106,15 @@ def race(processes, size, device, names, least, seconds, tries=TRIES):
     for key in keys:
         tried[key]["memory"] = processes.ask(key, worker.extra_memory, device=device)
     least_of = {name: min(row["median"] for (n, _), row in tried.items() if n == name) for name, _ in keys}
-    near = [key for key in keys if tried[key]["median"] <= NEAR * least_of[key[0]]]
+    near = [key for key in keys if tried[key]["median"] <= NEAR * least_of[key[0]] or (cpu and key in LONE)]
 
     stages = [(stage, ALONE) for stage, name in STAGED.items() if cpu and name in least_of]
     limits = {key: limit_of(key, size) for key in near + stages}
-    for key in [*set(limits.values()), *stages]:
+    products = {library: (f"products, {library}", ALONE) for library in ("numpy", "torch") if cpu}
+    bounds = sorted({*limits.values(), *products.values()})
+    for key in [*bounds, *stages]:
         processes.prepare(key, size, device)
-    taken = processes.rounds([*near, *stages, *sorted(set(limits.values()))], least, seconds)
+    taken = processes.rounds([*near, *stages, *bounds], least, seconds)
 
     def row(key):
         return {"setting": str(key[1]), "limit": ", ".join(map(str, limits[key]))} | report.summary(
@@ -122,7 +129,10 @@ def race(processes, size, device, names, least, seconds, tries=TRIES):
     record["settings"] = [{"variant": name, "setting": str(s)} | tried[name, s] for name, s in tried]
     record["variants"] = {name: best(name) for name in least_of}
     record["stages"] = {key[0]: row(key) for key in stages}
-    record["limits"] = {", ".join(map(str, key)): report.summary(taken[key]) for key in limits.values()}
+    record["limits"] = {", ".join(map(str, key)): report.summary(taken[key]) for key in bounds}
+    record["products"] = {library: report.summary(taken[key])["median"] for library, key in products.items()}
+    lone = [key for key in near if cpu and key in LONE]
+    record["alone"] = report.alone({name: [row(key) for key in lone if key[0] == name] for name, _ in lone})
     return report.judge(record)
 
 
@@ -142,14 +152,27 @@ def operations(size):
     return {"tokens": size.B * T, "flops": flops, "flops_causal": flops - pairs * (T - 1) / (2 * T)}
 
 
-def growth(processes, letter, sizes, least):
-    """Median times of a step while one letter of the size grows, and the powers that fit them."""
-    record = {"values": [getattr(size, letter) for size in sizes], "times": defaultdict(list)}
+def growth(processes, letter, sizes, least, most=None):
+    """Median times of a step while one letter of the size grows, and the powers that fit them.
+
+    At each size all settings of GROWING's variants are tried (or the first `most` of each), and the fastest
+    counts.
+    """
+    record = {"values": [getattr(size, letter) for size in sizes]}
+    record |= {"times": defaultdict(list), "settings": defaultdict(list)}
     record["flops"] = [operations(size)["flops_causal"] for size in sizes]
     for size in sizes:
-        keys, _ = processes.prepare_checked(GROWING, size, "cpu")
-        for (name, _), taken in processes.rounds(keys, least).items():
-            record["times"][name].append(report.summary(taken)["median"])
+        members = {
+            name: [(variant, setting) for variant in names for setting in VARIANTS[variant].settings[:most]]
+            for name, names in GROWING.items()
+        }
+        keys, _ = processes.prepare_checked([key for own in members.values() for key in own], size, "cpu")
+        taken = processes.rounds(keys, least)
+        medians = {key: report.summary(taken[key])["median"] for key in keys}
+        for name, own in members.items():
+            best = min((key for key in own if key in medians), key=medians.get)
+            record["times"][name].append(medians[best])
+            record["settings"][name].append(str(best[1]))
     amounts = record["times"] | {"operations": record["flops"]}
     record["exponents"] = {name: report.exponent(record["values"], a) for name, a in amounts.items()}
     return record

@@ -9,7 +9,7 @@ from collections import Counter, namedtuple
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
-from inspect import isfunction, unwrap
+from inspect import isfunction
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +17,10 @@ import optree
 
 from handgrad import model, optim
 from handgrad.config import gpt2_small, init
-from handgrad.fast import Workspace, loops, update
+from handgrad.fast import Workspace, torch_product, update
 from handgrad.fast import step as fast_step
+from handgrad.fast.loops import of_kind
+from handgrad.fast.memory import shares
 
 Size = namedtuple("Size", "D N H T B V F")
 SIZES = {
@@ -87,13 +89,9 @@ def readable(size, workers, device, dtype=np.float32):
     return Step(run)
 
 
-def fast(library, size, workers, device):
-    """`fast.step` and `update.adamw_in_place`, on NumPy arrays or on torch tensors."""
+def by_hand(size, workers, device, product=np.matmul):
+    """`fast.step` and `update.adamw_in_place`. product: what multiplies two matrices."""
     (params, batch), config = problem(size), config_of(size)
-    if library == "torch":
-        import torch
-
-        params = optree.tree_map(partial(torch.tensor, device=device), params)
     vector, params = update.flatten(params)
     m, v = (update.flatten(optree.tree_map(lambda p: 0 * p, params))[0] for _ in "mv")
     state = {"step": 0, "m": m, "v": v}
@@ -102,10 +100,10 @@ def fast(library, size, workers, device):
     def run():
         nonlocal workspace, gradient, grads
         if workspace is None:
-            workspace, (gradient, grads) = Workspace(workers), update.flatten(params)
+            workspace = Workspace(workers, product=product)
+            gradient, grads = update.flatten(params)
         loss, _ = fast_step.loss_and_gradients(params, config, batch, workspace=workspace, out=grads)
         update.adamw_in_place(vector, gradient, state, RATE, **ADAMW, workspace=workspace)
-        wait(device)
         return float(loss)
 
     def release():
@@ -115,18 +113,19 @@ def fast(library, size, workers, device):
     return Step(run, release)
 
 
+MATRICES = ("linear", "multi_head", "feed_forward", "head")
 STAGES = {
-    "linear layers": ("linear", "linear_backward", "project", "project_backward"),
+    "linear layers": (*MATRICES, *(f"{name}_backward" for name in MATRICES)),
     "attention": ("attention", "attention_backward"),
-    "softmax": ("exponentials", "softmax_backward"),
-    "activation": ("active", "active_again", "feed_forward_backward"),
+    "softmax": ("softmax", "softmax_backward"),
+    "activation": ("active", "active_backward"),
     "normalisation": ("normalize", "normalize_backward", "scale_shift"),
-    "residuals": ("sublayer", "sublayer_backward"),
+    "residuals": ("sublayer", "sublayer_backward", "dropped_sum"),
     "cross-entropy": ("cross_entropy",),
     "embedding": ("embed", "embed_backward"),
     "optimiser": ("adamw_in_place",),
 }
-"""Functions of a step by stage. What they call counts with them, unless it has a stage itself."""
+"""Functions of a step, and loops, by stage. What they call counts with them, unless it has a stage itself."""
 
 
 def staged(build, size, workers, device):
@@ -150,15 +149,15 @@ def staged(build, size, workers, device):
             finally:
                 turn(stages.pop)
 
+        timed.without_clock = f
         return timed
 
     stage_of = {function: stage for stage, functions in STAGES.items() for function in functions}
-    spaces = [vars(fast_step), vars(loops), vars(update)]
-    spaces += [value for space in spaces for value in space.values() if isinstance(value, dict)]
-    for space in spaces:
+    for space in (vars(fast_step), vars(of_kind(np.dtype(np.float32))), vars(update)):
         for name, f in list(space.items()):
             if isfunction(f) and f.__name__ in stage_of:
-                space[name] = clocked(unwrap(f), stage_of[f.__name__])  # without the clock of another size
+                f = getattr(f, "without_clock", f)  # without the clock of another size
+                space[name] = clocked(f, stage_of[f.__name__])
     step = build(size, workers, device)
 
     def run():
@@ -204,6 +203,48 @@ def peer(kind, size, workers, device):
     return Step(run, optimizer.zero_grad)
 
 
+def halves(B):
+    """The sequences of each of two workers, and the weight of their mean loss in that of all."""
+    return [(rows, (rows.stop - rows.start) / B) for rows in shares(B, 2)]
+
+
+def eager_halves(size, workers, device):
+    """Eager PyTorch in two threads with half of the sequences each. The two share the parameters.
+
+    Raises AbsentError if there is only one sequence.
+    """
+    if size.B == 1:
+        raise AbsentError("one sequence cannot be shared out")
+    import torch
+
+    from . import peers
+
+    params, batch = problem(size)
+    net = peers.load(config_of(size), params, lean=True)
+    weights = list(net.parameters())
+    jobs = [
+        (*(torch.tensor(batch[name][rows]) for name in ("tokens", "target_out")), share)
+        for rows, share in halves(size.B)
+    ]
+    threads = ThreadPoolExecutor(2, initializer=partial(torch.set_num_threads, 1))
+    optimizer = torch.optim.AdamW(weights, RATE, fused=True, **ADAMW)
+
+    def part(tokens, targets, share):
+        loss = share * net(tokens, targets)
+        return loss.item(), torch.autograd.grad(loss, weights)
+
+    def run():
+        optimizer.zero_grad(set_to_none=True)
+        (loss, grads), (other_loss, others) = threads.map(lambda job: part(*job), jobs)
+        torch._foreach_add_(grads, others)
+        for weight, gradient in zip(weights, grads, strict=True):
+            weight.grad = gradient
+        optimizer.step()
+        return loss + other_loss
+
+    return Step(run, optimizer.zero_grad)
+
+
 # The limit
 
 
@@ -212,6 +253,7 @@ def limit(library, size, workers, device, queries=32):
 
     A linear layer has three: y, dx and dW. Attention has six, of each pair of query and key: done for all
     pairs, or for `queries` queries at a time with the keys up to the last of them; the faster one counts.
+    Each block of the model has arrays of its own, as in a step: none is still in the cache from the last one.
     """
     D, N, H, T, B, V, F = size
     rng, K, workers = np.random.default_rng(0), D // H, min(workers, B)
@@ -242,10 +284,12 @@ def limit(library, size, workers, device, queries=32):
 
     def products():
         return {
-            "projections": N * (linear(b * T, D, 3 * D) + linear(b * T, D, D)),
-            "scores and sums": N * list(attention(T)),
-            "scores and sums in blocks": N * list(attention(queries)),
-            "feed-forward": N * (linear(b * T, D, F) + linear(b * T, F, D)),
+            "projections": [job for _ in range(4 * N) for job in linear(b * T, D, D)],
+            "scores and sums": [job for _ in range(N) for job in attention(T)],
+            "scores and sums in blocks": [job for _ in range(N) for job in attention(queries)],
+            "feed-forward": [
+                job for _ in range(N) for i, o in ((D, F), (F, D)) for job in linear(b * T, i, o)
+            ],
             "head": linear(b * T, D, V),
         }
 
@@ -292,20 +336,23 @@ class Variant(NamedTuple):
 
 
 ALONE, THREADS, HALVES = Setting(), Setting(threads=2), Setting(workers=2, threads=2)
-KEPT = (Setting(1, 1, True), Setting(1, 2, True))
+KEPT_ALONE = Setting(kept=True)
+KEPT = (KEPT_ALONE, Setting(1, 2, True))
 ALL = (ALONE, THREADS, *KEPT)
-REFERENCE, EAGER = "reference", "PyTorch, eager"
+REFERENCE, HAND, EAGER, EAGER_HALVES = "reference", "by hand", "PyTorch, eager", "PyTorch, eager, 2 workers"
 VARIANTS = {
     "NumPy, readable": Variant(readable, "numpy", ALL),
-    "NumPy, fused": Variant(partial(fast, "numpy"), "numpy", (ALONE, THREADS)),
-    "NumPy, fused, 2 workers": Variant(partial(fast, "numpy"), "numpy", (HALVES,)),
-    "torch, fused": Variant(partial(fast, "torch"), "torch", (ALONE, THREADS)),
-    "torch, fused, 2 workers": Variant(partial(fast, "torch"), "torch", (HALVES,)),
+    HAND: Variant(by_hand, "numpy", (ALONE, THREADS)),
+    f"{HAND}, 2 workers": Variant(by_hand, "numpy", (HALVES,)),
+    f"{HAND}, torch's product": Variant(
+        partial(by_hand, product=torch_product), "torch", (ALONE, THREADS, HALVES)
+    ),
     EAGER: Variant(partial(peer, "eager"), "torch", ALL),
+    EAGER_HALVES: Variant(eager_halves, "torch", (HALVES, HALVES._replace(kept=True))),
     "PyTorch, compiled": Variant(partial(peer, "compiled"), "torch", ALL),
     "PyTorch, nn.Transformer": Variant(partial(peer, "nn.Transformer"), "torch", KEPT),
 }
-STAGED = {f"stages of {name}": name for name in ("NumPy, fused", "torch, fused")}
+STAGED = {f"stages of {name}": name for name in (HAND, f"{HAND}, torch's product")}
 HELPERS = {
     REFERENCE: Variant(partial(readable, dtype=np.float64), "numpy", (THREADS,)),
     **{

@@ -12,15 +12,15 @@ import numpy as np
 import optree
 import pytest
 
-from benchmarks import race, report, variants
-from benchmarks.variants import ALONE, EAGER, STAGES, TINY, VARIANTS, Variant
+from benchmarks import machine, race, report, variants
+from benchmarks.variants import ALONE, EAGER, EAGER_HALVES, HAND, STAGES, TINY, VARIANTS, Variant
 from handgrad import optim
 from handgrad.chapters.speed import races as speed
-from handgrad.fast import kernels, update
 from handgrad.fast import step as fast_step
+from handgrad.fast import torch_product, update
+from handgrad.fast.loops import of_kind
 
 ROOT = Path(__file__).parents[2]
-FUSED = "NumPy, fused"
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +50,11 @@ def test_every_variant_took_part(record):
     assert set(tiny["variants"]) | set(tiny["absent"]) == set(VARIANTS)
     assert set(tiny["absent"]) <= {"PyTorch, compiled"}
     assert set(tiny["stages"]) == set(variants.STAGED)
-    assert all(set(part["times"]) == dict(race.GROWING).keys() for part in record["growth"].values())
-    assert {"processor", "cores", "NumPy", "PyTorch"} <= set(record["machine"])
+    assert set(tiny["alone"]) == {HAND, f"{HAND}, torch's product", EAGER}
+    assert set(tiny["products"]) == {"numpy", "torch"} and min(tiny["products"].values()) > 0
+    assert all(set(part["times"]) == race.GROWING.keys() for part in record["growth"].values())
+    wanted = {"processor", "vectors", "cores", "NumPy", "PyTorch", "numba", "system", "Python", "load before"}
+    assert wanted <= set(record["machine"])
 
 
 def test_ratios_and_shares_follow_from_the_times(record):
@@ -61,8 +64,9 @@ def test_ratios_and_shares_follow_from_the_times(record):
         assert len(row["times"]) == 3 and min(row["times"]) > 0
         assert row["median"] == np.median(row["times"])
         assert row["low"] <= row["median"] <= row["high"]
+    eager = min(rows[EAGER], rows[EAGER_HALVES], key=lambda row: row["median"])
     for row in rows.values():
-        rounds = np.divide(rows[EAGER]["times"], row["times"])
+        rounds = np.divide(eager["times"], row["times"])
         assert rounds.min() <= row["ratio_low"] <= row["ratio"] <= row["ratio_high"] <= rounds.max()
         assert row["ratio"] == pytest.approx(np.median(rounds))
         assert row["tokens_per_second"] * row["median"] == pytest.approx(TINY.B * TINY.T)
@@ -88,17 +92,33 @@ def test_the_products_of_the_limit_are_those_that_are_counted(monkeypatch):
     assert wanted["flops_causal"] == wanted["flops"] - 2 * pairs * (TINY.T - 1) / (TINY.T + 1)
 
 
-def losses(build):
-    step = build(TINY, 1, "cpu")
+def test_each_block_multiplies_arrays_of_its_own(monkeypatch):
+    """Else those of the second block would still be in the cache."""
+    written, matmul = [], np.matmul
+
+    def noting(x, y, out):
+        written.append(out.ctypes.data)
+        return matmul(x, y, out=out)
+
+    monkeypatch.setattr(np, "matmul", noting)
+    step = variants.limit("numpy", TINY._replace(N=3), 1, "cpu", queries=TINY.T)
+    step.run()
+    attention = 2 * 3 * 4  # the scores and their gradient share an array, outputs and dq another
+    linear = 3 * 3 * (4 + 2) + 3
+    assert len(set(written)) == attention + linear
+
+
+def losses(build, size=TINY):
+    step = build(size, 1, "cpu")
     return [step.run() for _ in range(race.UPDATES + 1)]
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("product", [np.matmul, torch_product])
 @pytest.mark.parametrize("factor", [0, -1, 2])
-def test_a_wrong_gradient_is_refused(library, factor, monkeypatch):
+def test_a_wrong_gradient_is_refused(product, factor, monkeypatch):
     """Of each parameter but b_K, on which nothing depends."""
     reference, right = losses(partial(variants.readable, dtype=np.float64)), fast_step.loss_and_gradients
-    build = partial(variants.fast, library)
+    build = partial(variants.by_hand, product=product)
     race.check("right", losses(build), reference)
     for path in optree.tree_paths(variants.problem(TINY)[0]):
 
@@ -116,6 +136,28 @@ def test_a_wrong_gradient_is_refused(library, factor, monkeypatch):
         else:
             with pytest.raises(race.WrongLossError, match="W_Q: expected the losses"):
                 race.check("W_Q", losses(build), reference)
+
+
+UNEVEN = TINY._replace(B=3)
+
+
+def test_two_threads_of_eager_have_the_losses_of_the_reference():
+    reference = losses(partial(variants.readable, dtype=np.float64), UNEVEN)
+    race.check(EAGER_HALVES, losses(variants.eager_halves, UNEVEN), reference)
+
+
+@pytest.mark.parametrize("weights", [(0.5, 0.5), (1, 1), (2 / 3, 1 / 3), (1 / 3, 0)])
+def test_wrong_weights_of_two_threads_are_refused(weights, monkeypatch):
+    reference = losses(partial(variants.readable, dtype=np.float64), UNEVEN)
+    rows = [rows for rows, _ in variants.halves(3)]
+    monkeypatch.setattr(variants, "halves", lambda B: list(zip(rows, weights)))
+    with pytest.raises(race.WrongLossError, match="expected the losses"):
+        race.check(EAGER_HALVES, losses(variants.eager_halves, UNEVEN), reference)
+
+
+def test_one_sequence_cannot_be_shared_out_among_threads():
+    with pytest.raises(variants.AbsentError, match="one sequence"):
+        variants.eager_halves(TINY._replace(B=1), 2, "cpu")
 
 
 def halved(size, workers, device):
@@ -177,7 +219,7 @@ def hungry(size, workers, device):
 
 
 def test_the_clocks_of_one_size_do_not_stop_those_of_the_next(processes):
-    key = (f"stages of {FUSED}", ALONE)
+    key = (f"stages of {HAND}", ALONE)
     for size in (TINY, TINY._replace(T=8)):
         processes.prepare(key, size, "cpu")
         seconds, parts = processes.ask(key, race.worker.take)
@@ -200,25 +242,89 @@ def test_the_processes_end_with_the_program(tmp_path):
 
 
 def test_every_stage_is_a_function():
-    spaces = vars(fast_step) | vars(kernels) | vars(update)
+    spaces = vars(fast_step) | vars(of_kind(np.dtype(np.float32))) | vars(update)
     assert [name for functions in STAGES.values() for name in functions if name not in spaces] == []
 
 
 def test_a_bar_is_met_or_not():
-    def rows(numpy, memory):
-        return {
-            FUSED: {"median": 1.0, "ratio": numpy, "memory": memory},
-            EAGER: {"median": 1.0, "ratio": 1.0, "memory": 100},
+    def met(ratio, alone=1.2, of_limit=0.9, memory=70, products=None):
+        ours = {"median": 1.0, "ratio": ratio, "of_limit": of_limit, "memory": memory}
+        slower = {"median": 2.0, "ratio": 9.0, "of_limit": 1.0, "memory": 0}
+        part = {
+            "variants": {HAND: slower, f"{HAND}, 2 workers": ours, EAGER: {"median": 1.1}},
+            "alone": {HAND: {"median": 1.0, "ratio": alone}, EAGER: {"median": 0.5, "ratio": 1.0}},
+            "products": products or {"numpy": 2.0, "torch": 1.0},
+            "settings": [{"variant": EAGER, "memory": 100}, {"variant": EAGER_HALVES, "memory": 120}],
         }
+        return [got for *_, got in report.met({"sizes": {"S": part}})]
 
-    def met(numpy, memory):
-        settings = [{"variant": EAGER, "memory": 100}, {"variant": EAGER, "memory": 120}]
-        sizes = {"S": {"variants": rows(numpy, memory), "settings": settings}}
-        return [got for *_, got in report.met({"sizes": sizes})]
+    assert met(1.21) == [True] * 4
+    assert met(1.19) == [False, True, True, True]
+    assert met(1.21, products={"numpy": 1.0, "torch": 2.0}) == [False, True, True, True]
+    assert met(1.3, alone=1.05) == [True, False, True, True]
+    assert met(1.3, of_limit=0.79) == [True, True, False, True]
+    assert met(1.3, memory=90) == [True, True, True, False]  # below 0.8 · 120, but not below 0.8 · 100
+    assert met(1.3, memory=None) == [True] * 3
 
-    assert met(1.2, 70) == [True, True]
-    assert met(1.0, 90) == [False, False]  # 90 is below 0.8 · 120, but not below 0.8 · 100
-    assert met(1.0, None) == [False]
+
+def test_the_fastest_setting_of_each_stands_alone():
+    rows = {
+        HAND: [{"setting": "1 × 1", **report.summary([(t, {}) for t in (1.0, 2.0, 4.0)])}],
+        EAGER: [
+            {"setting": "1 × 1", **report.summary([(t, {}) for t in (9.0, 9.0, 9.0)])},
+            {"setting": "1 × 1, kept", **report.summary([(t, {}) for t in (3.0, 3.0, 3.0)])},
+        ],
+    }
+    alone = report.alone(rows)
+    assert alone[EAGER]["setting"] == "1 × 1, kept" and alone[EAGER]["ratio"] == 1
+    assert alone[HAND]["ratio"] == 1.5  # the median of 3, 1.5 and 0.75
+    assert report.alone({HAND: rows[HAND]}) == {}
+
+
+def test_the_interval_of_a_median():
+    """Of many numbers it is that of the theory: 1.96 √(π/2) σ/√n to each side. Of equal ones: a point."""
+    values = np.random.default_rng(1).standard_normal(4000)
+    low, high = report.interval(values)
+    assert low < np.median(values) < high
+    assert high - low == pytest.approx(2 * 1.96 * np.sqrt(np.pi / 2 / 4000), rel=0.2)
+    assert report.interval([2.0] * 9) == (2, 2)
+    assert report.interval([1, 2, 3]) == report.interval([1, 2, 3]) == (1, 3)
+
+
+def test_a_race_waits_for_an_idle_machine():
+    loads, slept, said = iter([1.0, 0.5, 0.2, 9.0]), [], []
+    told = {"load": lambda: (next(loads), 0, 0), "sleep": slept.append, "say": said.append}
+    assert machine.wait_until_idle(300, **told) == 0.2
+    assert slept == [10, 10] and "load 1.00" in said[0] and len(said) == 2
+
+
+def test_its_patience_ends():
+    slept = []
+    busy = {"load": lambda: (2.0, 0, 0), "sleep": slept.append, "say": lambda line: None}
+    assert machine.wait_until_idle(25, **busy) == 2.0 and slept == [10, 10, 5]
+    assert machine.wait_until_idle(0, **busy) == 2.0 and len(slept) == 3
+
+
+@pytest.mark.parametrize(
+    "flags, vectors", [("sse4_2 avx avx2 avx512f", "avx512f"), ("sse4_2 avx2", "avx2"), ("sse4_2", "sse4_2")]
+)
+def test_the_processor_has_a_name_and_its_widest_vectors(flags, vectors):
+    info = f"processor\t: 0\nmodel name\t: A Good One\nflags\t\t: fpu {flags} ht\n"
+    assert machine.processor(info) == ("A Good One", vectors)
+
+
+def test_where_nothing_is_told_of_the_vectors(monkeypatch):
+    for name, vectors in {"aarch64": "neon", "riscv64": "unknown"}.items():
+        monkeypatch.setattr(machine.platform, "machine", lambda name=name: name)
+        assert machine.processor("processor: 0\n")[1] == vectors
+
+
+def test_the_products_of_torch_have_a_name():
+    mkl = "- Intel(R) oneAPI Math Kernel Library Version 2024.2-Product Build 2024\nBLAS_INFO=mkl"
+    assert machine.blas_of_torch(mkl) == "MKL 2024.2"
+    assert machine.blas_of_torch("OpenBLAS 0.3.30 BLAS_INFO=open") == "OpenBLAS 0.3.30"
+    assert machine.blas_of_torch("- Build settings: BLAS_INFO=open, X=1") == "OpenBLAS"
+    assert machine.blas_of_torch("") == "unknown"
 
 
 def test_a_power_is_found_again():

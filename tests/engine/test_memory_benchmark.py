@@ -1,18 +1,13 @@
 """The measurements of memory count what is there, and those on record are complete."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-ROOT = Path(__file__).parents[2]
-SPEC = importlib.util.spec_from_file_location("memory", ROOT / "benchmarks" / "memory.py")
-memory = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(memory)
+from benchmarks import memory
 
+torch = pytest.importorskip("torch")
 MILLION = 1_000_000
 
 

@@ -31,9 +31,9 @@ def read(path):
 
 
 def race(record, sizes=None):
-    """How many times as fast as eager PyTorch each variant is, one panel a size.
+    """How many times as fast as eager PyTorch at its fastest each variant is, one panel a size.
 
-    The line spans the middle half of the rounds. sizes: names of those to draw; None for all.
+    The line is the interval that holds the median ratio with 95 %. sizes: names of those to draw; None: all.
     """
     sizes = {name: record["sizes"][name]["variants"] for name in sizes or record["sizes"]}
     names = list(dict.fromkeys(name for rows in sizes.values() for name in rows))

@@ -79,7 +79,7 @@ def race_lines(record):
                 key: row[f"ratio{end}"] for key, end in zip(("median", "low", "high"), ("", "_low", "_high"))
             }
             held = "" if row["memory"] is None else f"{row['memory'] / 2**20:5.0f} MiB"
-            yield f"{size} {variant:24} {spread(ratio)}  {1 / row['of_limit']:.2f} × the limit {held}"
+            yield f"{size} {variant:26} {spread(ratio)}  {1 / row['of_limit']:.2f} × the limit {held}"
 
 
 def move_lines(record):
@@ -99,11 +99,11 @@ def price_lines(record, each, T):
 
 
 def growth_lines(record):
-    """The sizes of the models of `make bench`, and how eager and the two workers grow with T."""
+    """The sizes of the models of `make bench`, and how our step and eager's grow with T."""
     for size, part in record["sizes"].items():
         yield f"{size}: " + ", ".join(f"{letter} = {n}" for letter, n in part["size"].items())
     growth = record["growth"]["T"]
-    for variant in ("NumPy, fused, 2 workers", "PyTorch, eager"):
+    for variant in ("by hand", "PyTorch, eager"):
         times = growth["times"][variant]
         power = np.polyfit(np.log(growth["values"]), np.log(times), 1)[0]
         yield f"{variant}: {', '.join(f'{1e3 * t:.0f}' for t in times)} ms, T to the power {power:.2f}"
