@@ -42,6 +42,15 @@ def growing(quick):
     return {"T": long, "D": wide}
 
 
+def write(record, folder, name):
+    """Write name.json and name.md."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    text = re.sub(r"\[[^\[\]{}]*\]", lambda row: " ".join(row[0].split()), text)  # a row of numbers is a line
+    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    (folder / f"{name}.md").write_text(report.markdown(record), encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser("benchmarks", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -69,6 +78,7 @@ def main():
         for name, size in sizes.items():
             record["sizes"][name] = race(processes, size, "cpu", names, **limits)
             print(report.section(name, record["sizes"][name]), flush=True)
+            write(record, options.folder, options.name)
             if torch.cuda.is_available():
                 on_cuda = [name for name in names if name in ON_CUDA]
                 record["sizes"][f"{name}, CUDA"] = race(processes, size, "cuda", on_cuda, **limits)
@@ -76,11 +86,7 @@ def main():
             record["growth"][letter] = growth(
                 processes, letter, steps, max(3, limits["least"] // 3), 1 if options.quick else None
             )
-    options.folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(record, indent=1, ensure_ascii=False)
-    text = re.sub(r"\[[^\[\]{}]*\]", lambda row: " ".join(row[0].split()), text)  # a row of numbers is a line
-    (options.folder / f"{options.name}.json").write_text(text + "\n", encoding="utf-8")
-    (options.folder / f"{options.name}.md").write_text(report.markdown(record), encoding="utf-8")
+    write(record, options.folder, options.name)
     print(report.markdown(record))
     for name in OTHERS if options.all else ():
         one_thread = os.environ | {"OMP_NUM_THREADS": "1"}

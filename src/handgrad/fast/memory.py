@@ -50,14 +50,14 @@ def torch_product(x, y, out):
 class Arena:
     """Memory that is handed out in order and given back in the opposite order, up to where `used` says.
 
-    It grows by chunks as it is asked, and keeps them. `loops`: those for its type of arrays. `product`: of
-    two matrices. `first`: these are the first sequences of a step, and the gradients of the matrices are
-    written where later ones are added. `idle`: the arena of a worker without sequences of its own, which
-    works in a thread of `threads`; or None.
+    It grows by chunks as it is asked, and keeps them. `loops`: those for its type of arrays. `matmul`: what
+    multiplies two matrices. `first`: these are the first sequences of a step, and the gradients of the
+    matrices are written where later ones are added. `idle`: the arena of a worker without sequences of its
+    own, which works in a thread of `threads`; or None.
     """
 
-    def __init__(self, product=np.matmul, threads=None):
-        self.product, self.threads, self.idle, self.dtype = product, threads, None, None
+    def __init__(self, matmul=np.matmul, threads=None):
+        self.matmul, self.threads, self.idle, self.dtype = matmul, threads, None, None
         self.chunks, self.used, self.placed = [], 0, {}
 
     def reset(self, dtype):
@@ -121,13 +121,19 @@ class Arena:
         """[f(job, arena) for each of at most two jobs]: the second by the idle worker, at the same time."""
         if len(jobs) == 1:
             return [f(jobs[0], self)]
-        with _limit.single_threads():
-            other = self.threads.submit(_beside, f, jobs[1], self.idle)
-            try:
-                own = f(jobs[0], self)
-            finally:
-                wait([other])
-            return [own, other.result()]
+        other = self.threads.submit(_beside, f, jobs[1], self.idle)
+        try:
+            own = f(jobs[0], self)
+        finally:
+            wait([other])  # its memory is in use until then
+        return [own, other.result()]
+
+    def product(self, x, y, out):
+        """x (n, m), y (m, l) -> out (n, l). Rows of it are shared with the idle worker."""
+        if self.idle is None:
+            return self.matmul(x, y, out=out)
+        self.each(self.halves(len(out)), lambda rows, _: self.matmul(x[rows], y, out=out[rows]))
+        return out
 
 
 class _Scratch:
@@ -195,14 +201,15 @@ class Workspace:
     def map(self, f, jobs):
         """[f(job, arena) for each job], at most as many as workers. The caller does the first.
 
-        Several jobs have one thread each for products. A lone one may share its work with an idle worker.
+        With several workers each has one thread for products, and a lone job shares its work with an idle
+        one.
         Raises ValueError for another number of jobs, RuntimeError during another map of the workspace.
         """
         if not 1 <= len(jobs) <= len(self.arenas):
             raise ValueError(f"jobs: expected 1 to {len(self.arenas)}, one for a worker, got {len(jobs)}")
-        alone = len(jobs) == 1
-        self.arenas[0].idle = self.arenas[1] if alone and len(self.arenas) > 1 else None
-        with _alone(self.mapping, "map"), nullcontext() if alone else _limit.single_threads():
+        several = len(self.arenas) > 1
+        with _alone(self.mapping, "map"), _limit.single_threads() if several else nullcontext():
+            self.arenas[0].idle = self.arenas[1] if several and len(jobs) == 1 else None
             others = [self.threads.submit(_beside, f, *pair) for pair in zip(jobs[1:], self.arenas[1:])]
             try:
                 first = f(jobs[0], self.arenas[0])
