@@ -189,18 +189,17 @@ def ledger():
 
 @dataclass(frozen=True)
 class FastEntry:
-    """What the comparison of the fast step with the readable one found, for one model and one library."""
+    """What the comparison of the fast step with the readable one found, for one model."""
 
     name: str
-    library: str
     gradients: int  # arrays that were compared
     error: float  # the worst, relative to the largest entry of its array
 
 
-def fast_entry(name, library, loss_and_gradients=step.loss_and_gradients):
+def fast_entry(name, loss_and_gradients=step.loss_and_gradients):
     """Compare the loss and every gradient of a small model, float64, with random parameters and batch.
 
-    name: of MODELS; library: "numpy" or "torch". Both steps add the same numbers in another order, so 1e-12
+    name: of MODELS. Both steps add the same numbers in another order, so 1e-12
     is allowed: a few thousand roundings. Raises AssertionError beyond it.
     """
     config, rng = MODELS[name], np.random.default_rng(SEED)
@@ -214,12 +213,12 @@ def fast_entry(name, library, loss_and_gradients=step.loss_and_gradients):
     for key in (*names, "target_out"):
         batch[key][1, 5:] = config.pad
     wanted = model.loss_and_gradients(params, config, batch, label_smoothing=0.1)
-    got = loss_and_gradients(of(library, params), config, of(library, batch), label_smoothing=0.1)
+    got = loss_and_gradients(params, config, batch, label_smoothing=0.1)
     errors = {"the loss": abs(float(got[0]) - wanted[0]) / abs(wanted[0])}
     errors |= relative_errors(got[1], wanted[1])
     for place, error in errors.items():
-        assert error <= 1e-12, f"{name}, {library}, {place}: relative error {error:.1e}"
-    return FastEntry(name, library, len(errors) - 1, max(errors.values()))
+        assert error <= 1e-12, f"{name}, {place}: relative error {error:.1e}"
+    return FastEntry(name, len(errors) - 1, max(errors.values()))
 
 
 def relative_errors(grads, wanted):
@@ -238,19 +237,10 @@ def relative_errors(grads, wanted):
     return errors
 
 
-def of(library, tree):
-    """The tree with arrays of that library."""
-    if library == "numpy":
-        return tree
-    import torch
-
-    return optree.tree_map(torch.from_numpy, tree)
-
-
 def fast_table(entries):
     """What `fast_entry` found, as a Markdown table."""
-    rows = [[e.name, e.library, str(e.gradients), power(e.error)] for e in entries]
-    return markdown(["Model", "Library", "Gradients", "Worst error"], rows)
+    rows = [[e.name, str(e.gradients), power(e.error)] for e in entries]
+    return markdown(["Model", "Gradients", "Worst error"], rows)
 
 
 def power(error):

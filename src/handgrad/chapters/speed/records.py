@@ -8,6 +8,7 @@ from scipy.optimize import nnls
 
 COSTS = "calls", "bytes", "operations"
 KINDS = {"multiply": "element-wise", "product": "product", "matrix": "matrix × vector"}
+ENDS = {"median": "", "low": "_low", "high": "_high"}
 NEAR, FAR = 2e6, 2e7  # bytes: below, arrays stay in the cache of most processors; above, they do not
 
 
@@ -75,11 +76,17 @@ def race_lines(record):
     """The record of `make bench`, a line for each step of each size."""
     for size, part in record["sizes"].items():
         for variant, row in part["variants"].items():
-            ratio = {
-                key: row[f"ratio{end}"] for key, end in zip(("median", "low", "high"), ("", "_low", "_high"))
-            }
+            ratio = {key: row[f"ratio{end}"] for key, end in ENDS.items()}
             held = "" if row["memory"] is None else f"{row['memory'] / 2**20:5.0f} MiB"
             yield f"{size} {variant:26} {spread(ratio)}  {1 / row['of_limit']:.2f} × the limit {held}"
+
+
+def alone_lines(record):
+    """One worker with one thread beside eager with one thread, a line for each size."""
+    for size, part in record["sizes"].items():
+        ratio = {key: part["alone"]["by hand"][f"ratio{end}"] for key, end in ENDS.items()}
+        faster = min(part["products"], key=part["products"].get)
+        yield f"{size} one thread each {spread(ratio)}; the faster products are those of {faster}"
 
 
 def move_lines(record):
