@@ -61,7 +61,7 @@ TABLE = {
     "workers": (1, 2, 3),
     "queries": (128, 5),
     "at_once": (2**19, 1),
-    "kept": (2**20, 40),
+    "kept": (2**22, 40),
 }
 INITIAL = {"std", "scaled_residuals"}
 """The fields that `init` alone reads. Here the parameters are not its own: none stays at 0 or at 1."""

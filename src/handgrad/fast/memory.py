@@ -170,7 +170,7 @@ class Workspace:
     least 1.
     """
 
-    def __init__(self, workers=2, queries=128, at_once=2**19, kept=2**20, product=np.matmul):
+    def __init__(self, workers=2, queries=128, at_once=2**19, kept=2**22, product=np.matmul):
         for name, value in {"workers": workers, "queries": queries, "at_once": at_once, "kept": kept}.items():
             check_integer(name, value, least=1)
         if not callable(product):
