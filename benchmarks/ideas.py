@@ -8,7 +8,8 @@ ideas    the training step of chapter 19 without its update, by the readable lin
 calls    single calls of NumPy, small and large: how many calls, bytes and operations they have, and the
          shortest of their times, which is nearest to what they take on an idle machine.
 chain    bias and GELU with tanh, forward and backward: as passes of NumPy, as passes over blocks, as one
-         compiled loop, and by PyTorch, as it stands and compiled; the shortest of their times.
+         compiled loop, by PyTorch as it stands and compiled, and the loop's lines, compiled by PyTorch; the
+         shortest of their times.
 tiles    attention forward and backward of one head, plain and in tiles: calls, bytes and operations counted,
          and the shortest of their times.
 
@@ -278,9 +279,10 @@ def tiles(rounds, lengths=(256, 1024, 2048, 4096), K=64):
     return rows
 
 
-# One chain, five ways ---------------------------------------------------------------------------------------
+# One chain, six ways ----------------------------------------------------------------------------------------
 
 CHAIN = (2048, 512)
+PEERS = ("PyTorch, eager", "PyTorch, compiled", "PyTorch, our lines")
 
 
 class Chain:
@@ -312,15 +314,19 @@ class Chain:
 
 
 class PeerChain:
-    """The same by PyTorch's operators, into memory that is there already; `compiled` by torch.compile."""
+    """The same by PyTorch, into memory that is there already: its own GELU, as it stands or by torch.compile.
 
-    def __init__(self, compiled, shape, rng):
+    "PyTorch, our lines" is what the loop says, with exp in place of tanh, by torch.compile.
+    """
+
+    def __init__(self, way, shape, rng):
         import torch
         from torch.nn.functional import gelu
 
         torch.set_num_threads(1)
         own, slope = torch.ops.aten.gelu, torch.ops.aten.gelu_backward
         tanh = {"approximate": "tanh"}
+        linear, cubic = math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715
 
         def forward(h, b, a):
             own.out(h.add_(b), **tanh, out=a)
@@ -336,9 +342,25 @@ class PeerChain:
             a.copy_(gelu(h, **tanh))
             da.copy_(slope(da, h, **tanh))
 
-        self.ways = forward, backward
-        if compiled:
-            self.ways = [torch.compile(f, dynamic=False) for f in (forward_to_compile, backward_to_compile)]
+        def gate(x):
+            return 1 / (1 + torch.exp(-2 * x * (linear + cubic * x * x)))
+
+        def our_forward(h, b, a):
+            x = h.add_(b)
+            a.copy_(x * gate(x))
+
+        def our_backward(h, da, a):
+            g = gate(h)
+            a.copy_(h * g)
+            da.mul_(g * (1 + h * (1 - g) * 2 * (linear + 3 * cubic * h * h)))
+
+        self.ways = {
+            "PyTorch, eager": (forward, backward),
+            "PyTorch, compiled": (forward_to_compile, backward_to_compile),
+            "PyTorch, our lines": (our_forward, our_backward),
+        }[way]
+        if way != "PyTorch, eager":
+            self.ways = [torch.compile(f, dynamic=False) for f in self.ways]
         self.h, self.da = map(torch.from_numpy, rng.standard_normal((2, *shape), dtype=np.float32))
         self.b = torch.from_numpy(rng.standard_normal(shape[1], dtype=np.float32))
         self.at, self.dat, self.a = self.h.clone(), self.da.clone(), torch.empty_like(self.h)
@@ -384,11 +406,8 @@ def chain(rounds, shape=CHAIN):
         {way: Chain(way, shape, np.random.default_rng(1)) for way in ("passes", "blocks", "loop")},
         {},
     )
-    for compiled in (False, True):
-        built[f"PyTorch, {'compiled' if compiled else 'eager'}"] = PeerChain(
-            compiled, shape, np.random.default_rng(1)
-        )
-    record = {"shape": list(shape)}
+    built |= {way: PeerChain(way, shape, np.random.default_rng(1)) for way in PEERS}
+    record = {"shape": list(shape), "load": round(os.getloadavg()[0], 2)}
     for direction in ("forward", "backward"):
         results = {}
         for way, own in built.items():

@@ -306,12 +306,38 @@ def test_the_record_is_whole():
     record = json.loads((RESULTS / "ideas.json").read_text(encoding="utf-8"))
     assert [row["idea"] for row in record["ideas"]["stair"]] == ["readable", "in place", *ideas.IDEAS]
     assert list(record["ideas"]["alone"]) == [*ideas.ALONE, "two workers"]
-    assert all(len(record["chain"][direction]) == 5 for direction in ("forward", "backward"))
+    assert all(len(record["chain"][direction]) == 6 for direction in ("forward", "backward"))
     rates = records.rates(record["calls"])
     assert all(rate > 0 for rate in rates.values())
     assert set(records.points(record)) >= {"element-wise", "product", "attention, tiles"}
     figures.waterfall(record["ideas"]["stair"], record["ideas"]["alone"])
     figures.roofline(records.points(record), rates)
+
+
+def test_the_chain_is_drawn_with_its_calls_and_without_what_is_absent():
+    record = json.loads((RESULTS / "ideas.json").read_text(encoding="utf-8"))
+    chain = {name: [dict(row) for row in record["chain"][name]] for name in ("forward", "backward")}
+    chain["forward"][-1]["seconds"] = None
+    (ax,) = figures.chain(chain).axes
+    assert len(ax.patches) == 2 * len(chain["forward"]) - 1
+    words = [text.get_text() for text in ax.texts]
+    assert "1 call, 13 MB" in words and "9 calls, 88 MB" in words
+    assert [len(ax.texts) for ax in figures.sweeps(9).axes] == [9, 36, 1]  # an arrow each
+
+
+def test_the_rate_of_the_loop_is_that_of_its_own_bytes():
+    rows = [{"way": "passes", "bytes": 9e9, "seconds": 1}, {"way": "loop", "bytes": 3e9, "seconds": 0.5}]
+    calls = [{"bytes": size, "operations": 1, "seconds": 1e-3} for size in (1e6, 2e7 + 1)]
+    lines = list(records.chain_lines({"chain": {"forward": rows, "backward": rows}, "calls": calls}))
+    assert lines[:2] == ["the loop, forward: 6 GB/s", "the loop, backward: 6 GB/s"]
+    assert lines[2] == "best of a call: 20 GB/s from memory, 1 from cache"
+
+
+def test_one_thread_beside_one_thread():
+    row = {"ratio": 1.5, "ratio_low": 1.25, "ratio_high": 2.0}
+    part = {"alone": {"by hand": row}, "products": {"numpy": 3.0, "torch": 2.0}}
+    (line,) = records.alone_lines({"sizes": {"S": part}})
+    assert line == "S one thread each 1.50 (1.25 to 2.00); the faster products are those of torch"
 
 
 def test_the_ideas_compute_the_same():

@@ -175,12 +175,12 @@ def test_what_is_kept_is_not_computed_again(steps):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile, of its own
-def test_five_ways_through_the_chain():
+def test_six_ways_through_the_chain():
     record = ideas.chain(1, (16, 32))
     assert record["shape"] == [16, 32]
     for direction, arrays in {"forward": 3, "backward": 4}.items():
         rows = {row["way"]: row for row in record[direction]}
-        assert list(rows) == ["passes", "blocks", "loop", "PyTorch, eager", "PyTorch, compiled"]
+        assert list(rows) == ["passes", "blocks", "loop", *ideas.PEERS]
         assert rows["loop"]["calls"] == 1 and rows["loop"]["bytes"] == arrays * 4 * 16 * 32
         assert rows["passes"]["calls"] > 5 and rows["passes"]["bytes"] > 5 * rows["loop"]["bytes"]
         assert rows["passes"]["memory"] > rows["blocks"]["memory"] == rows["loop"]["memory"]

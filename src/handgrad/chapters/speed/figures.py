@@ -154,16 +154,20 @@ def waterfall(stair, alone):
 def sweeps(steps):
     """The order of work in a chain of so many steps over an array, three ways: an arrow for each sweep.
 
-    To the right: places of the array. Downwards: steps of the chain.
+    To the right: places of the array. Downwards: steps of the chain. Dotted: from one sweep to the next.
     """
     fig, axes = subplots(1, 3, (WIDTH, 2.4), sharey=True)
-    cuts = {"passes": (1, steps), "blocks": (6, steps), "a loop": (1, 1)}
+    cuts = {"passes": (1, steps), "blocks": (4, steps), "a loop": (1, 1)}
     for ax, (way, (blocks, rows)) in zip(axes, cuts.items(), strict=True):
+        look = dict(arrowstyle="-|>", color=COLOUR["blue"], lw=1.2 if rows > 1 else 2.6, mutation_scale=7)
+        last = None
         for block, row in np.ndindex(blocks, rows):
             y = row + 0.5 if rows > 1 else steps / 2
-            ends = (block + 0.08) / blocks, (block + 0.92) / blocks
-            look = dict(arrowstyle="-|>", color=COLOUR["blue"], lw=1.2 if rows > 1 else 2.6, mutation_scale=7)
-            ax.annotate("", (ends[1], y), (ends[0], y), arrowprops=look | {"shrinkA": 0, "shrinkB": 0})
+            start, end = (block + 0.1) / blocks, (block + 0.9) / blocks
+            ax.annotate("", (end, y), (start, y), arrowprops=look | {"shrinkA": 0, "shrinkB": 0})
+            if last:
+                ax.plot([last[0], start], [last[1], y], ":", color=COLOUR["grey"], lw=0.8, zorder=0)
+            last = end, y
         ax.set(title=way, xlim=(0, 1), ylim=(steps, 0), xticks=[], yticks=[], xlabel="the array")
     axes[0].set_ylabel("steps of the chain")
     return fig
@@ -180,12 +184,13 @@ def chain(record):
         taken = [1e3 * row["seconds"] for row in rows]
         ax.barh(places, taken, 0.36, color=COLOUR[colour], hatch=hatch, ec="white", label=direction)
         for place, row, ms in zip(places, rows, taken, strict=True):
-            moved = f"{row['calls']} calls, {row['bytes'] / 1e6:.0f} MB" if row["calls"] else ""
+            calls = f"{row['calls']} call{'s' * (row['calls'] != 1)}" if row["calls"] else ""
+            moved = f"{calls}, {row['bytes'] / 1e6:.0f} MB" if calls else ""
             ax.annotate(moved, (ms, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
     ax.set_yticks(range(len(ways)), ways)
     ax.set(xlabel="milliseconds", ylim=(len(ways) - 0.5, -0.5))
     ax.margins(x=0.3)
-    ax.legend(loc="lower right")
+    ax.figure.legend(loc="outside upper right", ncols=2)
     return fig
 
 

@@ -105,6 +105,15 @@ def price_lines(record, each, T):
             yield f"T = {T:4} {row['way']:6} at the three prices {1e3 * priced:.1f} ms"
 
 
+def chain_lines(record):
+    """How fast the loop of the chain moves its bytes, beside the best rates of calls: a line for each way."""
+    for direction in ("forward", "backward"):
+        (row,) = (row for row in record["chain"][direction] if row["way"] == "loop")
+        yield f"the loop, {direction}: {row['bytes'] / row['seconds'] / 1e9:.0f} GB/s"
+    best = rates(record["calls"])
+    yield f"best of a call: {best['memory'] / 1e9:.0f} GB/s from memory, {best['cache'] / 1e9:.0f} from cache"
+
+
 def growth_lines(record):
     """The sizes of the models of `make bench`, and how our step and eager's grow with T."""
     for size, part in record["sizes"].items():
