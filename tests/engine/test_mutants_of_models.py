@@ -53,7 +53,7 @@ def test_each_fortieth_edit_of_the_fast_step_is_refuted_and_each_that_once_was_n
     made = {one.name: one for one in suspects(functions, FAST)}
     counts = [judged(one, [*one.edits.values()][::40]) for one in made.values()]
     assert unexplained(counts) == {}
-    assert sum(count.refuted for count in counts) > 400
+    assert sum(count.refuted for count in counts) > 320
     for name, parts in ONCE.items():
         for part in parts:
             edits = [edit for edit in made[name].edits.values() if part in edit.place]
