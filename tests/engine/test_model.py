@@ -656,12 +656,12 @@ def test_an_entry_that_the_model_does_not_read_is_refused(engine, name, entry):
             function(params, config, batch | {entry: 0 * TOKENS})
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "int32", "uint64"])
 IN_LIBRARIES = [(model, np.asarray), (model, torch.tensor), (fast, np.asarray)]
 """The model computes with arrays of any library, the fast step with those of NumPy."""
 IDS = ["model, numpy", "model, torch", "fast"]
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "int32", "uint64"])
 @pytest.mark.parametrize(("engine", "library"), IN_LIBRARIES, ids=IDS)
 def test_tokens_of_any_integer_type_are_read(engine, library, dtype):
     config = CONFIGS["BERT"]
