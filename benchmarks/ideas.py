@@ -402,11 +402,9 @@ def chain(rounds, shape=CHAIN):
     """The record of the chain. Raises AssertionError unless all ways compute the same."""
     import torch
 
-    built, absent = (
-        {way: Chain(way, shape, np.random.default_rng(1)) for way in ("passes", "blocks", "loop")},
-        {},
-    )
+    built = {way: Chain(way, shape, np.random.default_rng(1)) for way in ("passes", "blocks", "loop")}
     built |= {way: PeerChain(way, shape, np.random.default_rng(1)) for way in PEERS}
+    absent = {}
     record = {"shape": list(shape), "load": round(os.getloadavg()[0], 2)}
     for direction in ("forward", "backward"):
         results = {}

@@ -1,7 +1,7 @@
-"""The loops of `handgrad.fast`, each as NumPy passes: one call of NumPy after another over the same arrays.
+"""Loops of `handgrad.fast` as NumPy passes: one call of NumPy after another over the same arrays.
 
-What the fast step does without its loops. A pass goes over whole arrays, or over so many rows at a time that
-the first array has about `block` numbers in them, which stay in the cache from one pass to the next.
+What the fast step of `ideas` does without its loops. A pass goes over whole arrays, or over so many rows at a
+time that the first array has about `block` numbers in them, which stay in the cache from pass to pass.
 """
 
 import inspect
@@ -18,7 +18,7 @@ LINEAR, CUBIC = math.sqrt(2 / math.pi), math.sqrt(2 / math.pi) * 0.044715
 
 
 def of_kind(dtype, block=None):
-    """The functions of `fast.loops.of_kind`, by their names, and `scratch`: the arrays between passes."""
+    """What `ideas` calls of `fast.loops.of_kind`, by its names, and `scratch`: the arrays between passes."""
     number, scratch = np.dtype(dtype).type, {}
 
     def like(x, name):
@@ -166,11 +166,6 @@ def of_kind(dtype, block=None):
         da *= a
         da *= scale
 
-    def turn(y, cos, sin):
-        pairs = y.reshape(-1, len(cos), y.shape[1] // (2 * cos.shape[1]), cos.shape[1], 2)
-        (even, odd), (c, s) = np.moveaxis(pairs.copy(), -1, 0), (cos[:, None], sin[:, None])
-        pairs[..., 0], pairs[..., 1] = even * c - odd * s, odd * c + even * s
-
     def scatter_add(index, values, table):
         np.add.at(table, index, values)
 
@@ -189,24 +184,8 @@ def of_kind(dtype, block=None):
         z *= weights[:, None]
         return loss
 
-    @by_rows("p g m v")
-    def adamw(p, g, m, v, factor, decay, new_1, new_2, root_bias, step_size, eps):
-        g *= factor
-        own = np.subtract(g, m, out=like(p, "own"))
-        own *= new_1
-        m += own
-        np.multiply(g, g, out=own)
-        own -= v
-        own *= new_2
-        v += own
-        root = np.sqrt(v, out=own)
-        root /= root_bias
-        root += eps
-        p *= decay
-        p -= np.divide(m, root, out=root) * step_size
-
     names = (normalize, normalize_backward, scale_shift, dropped_sum, softmax, softmax_backward)
-    names += (turn, scatter_add, cross_entropy, adamw)
+    names += (scatter_add, cross_entropy)
     activations = {name: activation(name) for name in ("relu", "gelu", "gelu_tanh", "silu")}
     own = {f.__name__: f for f in names} | {"scale_shift": scale_shift}
     return SimpleNamespace(number=number, activations=activations, scratch=scratch, **own)

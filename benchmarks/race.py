@@ -108,7 +108,7 @@ def race(processes, size, device, names, least, seconds, tries=TRIES):
     least_of = {name: min(row["median"] for (n, _), row in tried.items() if n == name) for name, _ in keys}
     near = [key for key in keys if tried[key]["median"] <= NEAR * least_of[key[0]] or (cpu and key in LONE)]
 
-    for key in set(keys) - set(near):  # what they hold is needed
+    for key in set(keys) - set(near):  # their memory is needed
         processes.pop(key).shutdown()
     stages = [(stage, ALONE) for stage, name in STAGED.items() if cpu and name in least_of]
     limits = {key: limit_of(key, size) for key in near + stages}

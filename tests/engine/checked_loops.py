@@ -85,7 +85,11 @@ def activation_problems(name):
     def slopes(f, number):
         return np.array([f(x, gate) for x, gate in zip(*to(number, points, gates()))])
 
-    yield Problem(f"{name}: gate", "", lambda f, number: np.array([f(x) for x in points]), gates)
+    def computed(f, number):
+        with np.errstate(over="ignore"):  # of an exponential, whose reciprocal is 0
+            return np.array([f(x) for x in points.astype(number)])
+
+    yield Problem(f"{name}: gate", "", computed, gates)
     if name == "relu":
         yield Problem(f"{name}: gate", "at the kink", lambda f, number: f(number(0)), lambda: np.float64(0))
     yield Problem(f"{name}: slope", "", slopes, lambda: backward(np.ones_like(points), forward(points)[1]))

@@ -100,17 +100,6 @@ def test_the_rest_of_passes_is_that_of_loops(block, smoothing, rng):
             compare(block, lambda s, x: s.dropped_sum(x["x"], x["y"], x["keep"], x["out"], 2.0), own)
     own = {"index": rng.integers(3, size=6), "values": x, "table": rng.standard_normal((3, 5))}
     compare(block, lambda s, x: s.scatter_add(x["index"], x["values"], x["table"]), own)
-    angle = rng.standard_normal((3, 2))
-    own = {"y": rng.standard_normal((6, 8)), "cos": np.cos(angle), "sin": np.sin(angle)}
-    compare(block, lambda s, x: s.turn(x["y"], x["cos"], x["sin"]), own)
-    p, g, m = rng.standard_normal((3, 11))
-    own = {"p": p, "g": g, "m": m, "v": rng.random(11)}
-    compare(block, adam, own)
-
-
-def adam(space, x):
-    """g is used up: what is left there is no result."""
-    space.adamw(x["p"], x.pop("g"), x["m"], x["v"], 0.5, 0.99, 0.1, 0.2, 0.7, 0.01, 1e-8)
 
 
 class LoopError(Exception):

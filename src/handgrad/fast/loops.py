@@ -23,7 +23,6 @@ from scipy.special import erfcx
 OTHER_TYPES = {"keep": np.bool_, "hidden": np.bool_, "targets": np.intp, "index": np.intp}
 """Arguments that hold no numbers of the loop's own type."""
 
-
 ANY_ORDER = {"reassoc", "contract", "nsz", "arcp"}
 """A sum may be taken in any order; ∞, and what is no number, stay what they are."""
 
@@ -41,7 +40,7 @@ def loop(dtype, **shapes):
 
         @functools.wraps(f)
         def door(*arguments):
-            sizes = {"1": 1}
+            sizes = {}
             for (name, own, letters), x in zip(wanted, arguments):
                 if x is None:
                     continue
@@ -267,8 +266,8 @@ def _loops(dtype):
     def softmax(s, hidden, before, scale):
         """s ← softmax(scale ∘ s) over the keys that a query sees, 0 elsewhere, and 0 if it sees none.
 
-        Those are those that are not hidden and, unless before < 0, come no later than itself: the block's
-        first query has `before` keys before its own.
+        It sees what is not hidden and, unless before < 0, comes no later than itself: the block's first query
+        has `before` keys before its own.
         """
         for i in range(s.shape[0]):
             for h in range(s.shape[1]):

@@ -101,6 +101,11 @@ def drop(x, keep, p, out):
     return out
 
 
+def cut(x, part):
+    """Some of x, or None of None."""
+    return None if x is None else x[part]
+
+
 # Normalization: ops.layer_norm, and ops.rms_norm where there is no β
 
 
@@ -198,11 +203,10 @@ def multi_head(h, params, memory, causal, hidden, keep, out, step):
     o = arena.like(q)
     by_head = [heads(x, step.b, H, config.K) for x in (q, k, v, o)]
     keep = None if keep is None else keep.reshape(*by_head[0].shape[:4], -1)
-
     jobs = arena.halves(H)
 
     def of_heads(own, arena):
-        own_keep, room = None if keep is None else keep[:, own], step.kept // len(jobs)
+        own_keep, room = cut(keep, np.s_[:, own]), step.kept // len(jobs)
         return attention(*(x[:, own] for x in by_head), causal, hidden, own_keep, room, step, arena)
 
     parts = arena.each(jobs, of_heads)
@@ -266,11 +270,6 @@ def active_backward(da, h, up, keep, activation, p, arena):
     arena.each(arena.halves(len(h)), of_rows)
 
 
-def cut(x, rows):
-    """Rows of x, or None of None."""
-    return None if x is None else x[rows]
-
-
 def feed_forward(x, params, config, keep, out, arena):
     """x (n, D) -> cache; y (n, D) is written to out. What comes after W_1, or W_gate, is not kept."""
     first, last, activation, up = "1", "2", config.activation, None
@@ -287,13 +286,8 @@ def feed_forward(x, params, config, keep, out, arena):
 
 def feed_forward_backward(dy, x, cache, dparams, arena):
     """dy (n, D) -> dx (n, D) in the place of x."""
-    params, h, up, first, last = (
-        cache["params"],
-        cache["h"],
-        cache["chain"]["up"],
-        cache["first"],
-        cache["last"],
-    )
+    params, h, first, last = (cache[name] for name in ("params", "h", "first", "last"))
+    up = cache["chain"]["up"]
     da = arena.product(dy, params[f"W_{last}"].T, out=arena.like(h))
     active_backward(da, h, **cache["chain"], arena=arena)  # h is a now, da is dh, up is dup
     linear_backward(dy, h, dparams[f"W_{last}"], dparams.get(f"b_{last}"), arena)

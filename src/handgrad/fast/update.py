@@ -88,10 +88,9 @@ def adamw_in_place(
     """`optim.clip_by_global_norm`, unless max_norm is None, and `optim.adamw`: in place, in one pass.
 
     p, g and the moments state["m"] and state["v"] are vectors of one length, such as `flatten` makes; p and
-    the state change, and g is used up. A block of them at a time goes through all steps and stays in the
-    cache. workspace: its workers share long vectors. Returns the norm of g, or None.
-    Raises TypeError or ValueError unless the four are vectors of one kind and length, each with memory of its
-    own, and errors as both functions do.
+    the state change. workspace: its workers share long vectors. Returns the norm of g, or None.
+    Raises TypeError or ValueError unless the four are vectors of one kind and length, each in one piece and
+    with memory of its own, and errors as both functions do.
     """
     vectors = {"p": p, "g": g, "m": state["m"], "v": state["v"]}
     dtype = check_kind("p", p)

@@ -115,11 +115,12 @@ def chain_lines(record):
 
 
 def growth_lines(record):
-    """The sizes of the models of `make bench`, and how our step and eager's grow with T."""
+    """The sizes of the models of `make bench`, and how our step and eager's grow with T and with D."""
     for size, part in record["sizes"].items():
         yield f"{size}: " + ", ".join(f"{letter} = {n}" for letter, n in part["size"].items())
-    growth = record["growth"]["T"]
-    for variant in ("by hand", "PyTorch, eager"):
-        times = growth["times"][variant]
-        power = np.polyfit(np.log(growth["values"]), np.log(times), 1)[0]
-        yield f"{variant}: {', '.join(f'{1e3 * t:.0f}' for t in times)} ms, T to the power {power:.2f}"
+    for letter, growth in record["growth"].items():
+        yield f"{letter} = {', '.join(map(str, growth['values']))}:"
+        for variant, times in growth["times"].items():
+            power = growth["exponents"][variant]
+            took = ", ".join(f"{1e3 * t:.1f}" for t in times)
+            yield f"{variant:14} {took} ms, {letter} to the power {power:.2f}"
