@@ -421,13 +421,14 @@ def copies(root, folder):
     for path in sources(root):
         notebook = copy_of(nbformat.read(path, as_version=4), page_of(path, root), book)
         wanted[folder / path.relative_to(root / "notebooks")] = notebook
-    wanted[folder / "progress.ipynb"] = of_progress()
     return wanted
 
 
 def of_progress():
     """A notebook that shows which exercises are solved."""
-    words = "# Your progress\n\nThe exercises that the judge has found right (✓), wrong (✗), or still open (○)."
+    words = (
+        "# Your progress\n\nThe exercises that the judge has found right (✓), wrong (✗), or still open (○)."
+    )
     code = "from handgrad.course import progress\n\nprogress.show()"
     cells = [
         nbformat.v4.new_markdown_cell(words, id="progress"),
@@ -487,6 +488,7 @@ def main(arguments=None):
     except UnknownMyST as error:
         print(error, file=sys.stderr)
         return 1
+    wanted[folder / "progress.ipynb"] = of_progress()
     print("\n".join(report(*write(wanted))) or f"{folder}: {len(wanted)} notebooks, all up to date")
     copy_files(ROOT, folder)
     (folder / FILE).touch()

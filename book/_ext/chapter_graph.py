@@ -1,7 +1,8 @@
 """The directive ``{chapter-graph}``: what each chapter needs, drawn as a map whose boxes are links.
 
-Where a box stands is said in book/chapters.yml. An arrow leads from a chapter to one that needs it; those that
-others imply are left out. house.js lights up all that a chapter needs when the pointer or the Tab key reaches it.
+Where a box stands is said in book/chapters.yml. An arrow leads from a chapter to one that needs it; those
+that others imply are left out. progress.js lights up all that a chapter needs when the pointer or the Tab key
+reaches it.
 """
 
 from html import escape
@@ -34,7 +35,8 @@ def graph(chapters):
 def centres(chapters):
     """{number: the middle (x, y) of its box}."""
     return {
-        c.number: (MARGIN + WIDTH / 2 + c.at[1] * COLUMN, MARGIN + HEIGHT / 2 + c.at[0] * ROW) for c in chapters
+        c.number: (MARGIN + WIDTH / 2 + c.at[1] * COLUMN, MARGIN + HEIGHT / 2 + c.at[0] * ROW)
+        for c in chapters
     }
 
 
@@ -54,7 +56,7 @@ def is_free(x, top, bottom, middle):
 
 
 def arrow(start, end, edges, middle):
-    """The path from one box to another: a straight line, and a bend between two rows, at its end or its start.
+    """The path from one box to another: a straight line, with a bend between two rows at one end.
 
     Raises ValueError if a box stands in the way of both.
     """
@@ -70,7 +72,9 @@ def arrow(start, end, edges, middle):
         bend = f"C{x:g} {y + gap / 2:g} {to_x:g} {y + gap / 2:g} {to_x:g} {y + gap:g}"
         path = f"{bend}L{to_x:g} {to_y:g}"
     else:
-        raise ValueError(f"at: expected room for the arrow from chapter {start} to {end}; a box is in its way")
+        raise ValueError(
+            f"at: expected room for the arrow from chapter {start} to {end}; a box is in its way"
+        )
     return f'<path d="M{x:g} {y:g}{path}" data-from="{start}" data-to="{end}" marker-end="url(#arrow)"/>'
 
 
@@ -81,7 +85,8 @@ def box(chapter, centre, all_needed, address):
     spoken = f"Chapter {chapter.number}: {chapter.title}, {chapter.minutes} minutes, needs {needs}"
     lines = wrap(f"{chapter.number}. {chapter.title}", 18)
     texts = "".join(
-        f'<text x="{centre[0]:g}" y="{y + 18 + 15 * i:g}">{escape(line)}</text>' for i, line in enumerate(lines)
+        f'<text x="{centre[0]:g}" y="{y + 18 + 15 * i:g}">{escape(line)}</text>'
+        for i, line in enumerate(lines)
     )
     facts = f'{chapter.minutes} min<tspan class="done"></tspan>'
     return (
@@ -113,7 +118,7 @@ def picture(chapters, addresses):
 
 
 class ChapterGraph(SphinxDirective):
-    """The map, and a line in which house.js tells what a chapter needs. No argument, option or content."""
+    """The map, and a line in which progress.js tells what a chapter needs. No argument, option or content."""
 
     def run(self):
         for file in plan.files(self.env.srcdir):

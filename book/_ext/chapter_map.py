@@ -1,7 +1,7 @@
 """The chapters in tables, from `handgrad.course.plan`.
 
-``{chapter-map}`` lists them by parts, with minutes and needs. ``{way} weekend`` is one of the suggested ways of
-book/ways.yml: when, what to read, what to solve, and how many minutes that takes.
+``{chapter-map}`` lists them by parts, with minutes and needs. ``{way} weekend`` is one of the suggested ways
+of book/ways.yml: when, what to read, what to solve, and how many minutes that takes.
 """
 
 from itertools import groupby
@@ -39,26 +39,25 @@ class ChapterMap(SphinxDirective):
         return found
 
     def item(self, chapter):
-        """One chapter: its name, what it is about, minutes, the numbers of those it needs, and its exercises."""
+        """One chapter: its name, what it is about, minutes, what it needs, and room for what is done."""
         name = nodes.strong("", f"{chapter.number}. {chapter.title}")
         facts = [f"{chapter.minutes} minutes"]
         if chapter.needs:
             facts.append(f"needs {', '.join(map(str, chapter.needs))}")
         words = nodes.inline("", f" {chapter.about} ", classes=["about"])
         small = nodes.inline("", " · ".join(facts), classes=["facts"])
-        done = nodes.raw(
-            "",
-            f' <span class="done" data-page="{chapter.page}" data-exercises="{" ".join(chapter.names)}"></span>',
-            format="html",
+        told = f'data-page="{chapter.page}" data-exercises="{" ".join(chapter.names)}"'
+        done = nodes.raw("", f' <span class="done" {told}></span>', format="html")
+        return nodes.list_item(
+            "", nodes.paragraph("", "", link(self.env, chapter.page, name), words, small, done)
         )
-        return nodes.list_item("", nodes.paragraph("", "", link(self.env, chapter.page, name), words, small, done))
 
 
 def ways(root):
     """{name of a way: its stops}, from book/ways.yml.
 
-    Raises ValueError if a stop reads a chapter before one that it needs, or sets an exercise that there is not, or of
-    a chapter that is not read.
+    Raises ValueError if a stop reads a chapter before one that it needs, or sets an exercise that there is
+    not, or of a chapter that is not read.
     """
     known = {chapter.number: chapter for chapter in plan.chapters(root)}
     found = {}
@@ -68,19 +67,28 @@ def ways(root):
             place = f"{way['way']}, {stop['when']}"
             for number in stop["read"]:
                 if missing := set(known[number].needs) - read_already:
-                    raise ValueError(f"{place}: chapter {number} needs {sorted(missing)}, which come later or never")
+                    raise ValueError(
+                        f"{place}: chapter {number} needs {sorted(missing)}, which come later or never"
+                    )
                 read_already.add(number)
             for number, wanted in stop["solve"].items():
                 there = {task.number for task in known[number].tasks}
                 if number not in read_already or not set(wanted) <= there:
-                    raise ValueError(f"{place}: expected exercises of chapters that are read, got {number}: {wanted}")
+                    raise ValueError(
+                        f"{place}: expected exercises of chapters that are read, got {number}: {wanted}"
+                    )
         found[way["way"]] = way["stops"]
     return found
 
 
 def minutes(stop, known):
     """The minutes to read and to solve at one stop."""
-    tasks = [task for number, wanted in stop["solve"].items() for task in known[number].tasks if task.number in wanted]
+    tasks = [
+        task
+        for number, wanted in stop["solve"].items()
+        for task in known[number].tasks
+        if task.number in wanted
+    ]
     return sum(known[number].minutes for number in stop["read"]), sum(task.minutes for task in tasks)
 
 

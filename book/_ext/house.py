@@ -3,8 +3,9 @@
 - Scripts and styles of other hosts are dropped; MathJax is copied from an installed package.
 - Every picture has words for readers who cannot see it. One without them is a warning, and a warning stops
   the build.
-- A chapter links its notebook, its exercises, its solutions, the chapters it needs and those that need it; at its
-  end it can be marked as read. A page of solutions does not show the marks between which an answer is cut out.
+- A chapter links its notebook, its exercises, its solutions, the chapters it needs and those that need it; at
+  its end it can be marked as read. A page of solutions does not show the marks between which an answer is cut
+  out.
 - Each page describes itself to search engines.
 - Buttons that open a notebook elsewhere appear only when COURSE_REPOSITORY_URL says where.
 """

@@ -84,7 +84,9 @@ def tasks(notebook):
         heading = HEADING.search(cell.source) if cell.cell_type == "markdown" else None
         if heading:
             minutes = MINUTES.search(cell.source, heading.end())
-            found.append([int(heading[1]), heading[2], len(heading[3]), int(minutes[1]) if minutes else 0, []])
+            found.append(
+                [int(heading[1]), heading[2], len(heading[3]), int(minutes[1]) if minutes else 0, []]
+            )
         elif cell.cell_type == "code" and found:
             found[-1][-1] += [name for name in JUDGED.findall(cell.source) if name in dir(judge)]
     for place, (number, title, _, minutes, names) in enumerate(found, 1):

@@ -50,7 +50,9 @@ class Progress:
                 f"<td>{self.solved(chapter)} of {len(exercises)}</td>"
                 f'<td style="text-align:left">{signs}</td></tr>'
             )
-        rows.append(f"<tr><td>together</td><td>{self.solved()} of {self.total}</td><td></td></tr></tbody></table>")
+        rows.append(
+            f"<tr><td>together</td><td>{self.solved()} of {self.total}</td><td></td></tr></tbody></table>"
+        )
         return "\n".join(rows)
 
 
@@ -75,7 +77,9 @@ def show(folder="."):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m handgrad.course.progress", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m handgrad.course.progress", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("folder", type=Path, nargs="?", default=Path("lab"), help="the learner's folder")
     folder = parser.parse_args(arguments).folder
     try:

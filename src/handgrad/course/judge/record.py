@@ -1,8 +1,9 @@
 """What the judge has said, kept in the learner's own folder.
 
-If a folder holds the file `FILE`, as `make lab` sees to, each verdict that is reached in it, or in a folder below
-it, is added as a line: {"exercise": "softmax_ds", "status": "right", "time": "2026-05-04T10:30:00"}. Nothing is
-taken out, nothing is sent anywhere; without that file nothing is kept. Nor is anything in the folder `solutions`, whose answers are ours.
+If a folder holds the file `FILE`, as `make lab` sees to, each verdict that is reached in it, or in a folder
+below it, is added as a line: {"exercise": "softmax_ds", "status": "right", "time": "2026-05-04T10:30:00"}.
+Nothing is taken out, nothing is sent anywhere. Without that file nothing is kept, and nothing of the folder
+`solutions`, whose answers are the book's.
 """
 
 import json
@@ -29,7 +30,11 @@ def record(verdict):
     file = file_above(here)
     if file is None or here.name == "solutions":
         return
-    line = {"exercise": verdict.exercise, "status": verdict.status, "time": f"{datetime.now():%Y-%m-%dT%H:%M:%S}"}
+    line = {
+        "exercise": verdict.exercise,
+        "status": verdict.status,
+        "time": f"{datetime.now():%Y-%m-%dT%H:%M:%S}",
+    }
     try:
         with file.open("a", encoding="utf-8") as kept:
             kept.write(json.dumps(line) + "\n")
@@ -48,7 +53,9 @@ def verdicts(file):
             entry = json.loads(line)
             found.append({key: entry[key] for key in ("exercise", "status", "time")})
         except (json.JSONDecodeError, KeyError, TypeError):
-            raise ValueError(f"{file}, line {number}: expected a verdict of the judge, got {line[:60]!r}") from None
+            raise ValueError(
+                f"{file}, line {number}: expected a verdict of the judge, got {line[:60]!r}"
+            ) from None
     return found
 
 
