@@ -93,8 +93,9 @@ def minutes(stop, known):
 
 
 def hours(number):
-    """Minutes as a reader plans them: 95 → "1 h 35"."""
-    return f"{number // 60} h {number % 60:02}" if number >= 60 else f"{number} min"
+    """Minutes as a reader plans them: 95 → "1 h 35", on one line."""
+    words = f"{number // 60} h {number % 60:02}" if number >= 60 else f"{number} min"
+    return words.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 class Way(SphinxDirective):
@@ -117,10 +118,12 @@ class Way(SphinxDirective):
             words = nodes.inline("", f"{number}. {known[number].title}")
             chapters += [link(self.env, known[number].page, words), nodes.Text(", ")]
         for number, wanted in stop["solve"].items():
-            words = nodes.inline("", f"{number}: {', '.join(map(str, wanted))}")
-            tasks += [link(self.env, known[number].page.replace("/", "/exercises/"), words), nodes.Text("; ")]
+            page = known[number].page.replace("/", "/exercises/")
+            for exercise in wanted:
+                words = nodes.inline("", f"{number}.{exercise}")
+                tasks += [link(self.env, page, words), nodes.Text(", ")]
         to_read, to_solve = minutes(stop, known)
-        chapters[-1], tasks[-1] = nodes.Text(f" ({hours(to_read)})"), nodes.Text(f" ({hours(to_solve)})")
+        chapters[-1], tasks[-1] = (nodes.Text(f" ({hours(n)})") for n in (to_read, to_solve))
         return [[nodes.Text(stop["when"])], chapters, tasks]
 
 

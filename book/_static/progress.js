@@ -58,7 +58,7 @@ async function load({ target }) {
     const names = right.map((verdict) => verdict.exercise);
     const { read, solved } = kept();
     keep({ read, solved: [...new Set([...solved, ...names])] });
-    told.textContent = `${lines.length} verdicts read.`;
+    told.textContent = `${lines.length} verdict${lines.length === 1 ? "" : "s"} read.`;
   } catch {
     told.textContent = `${target.files[0].name} is not a record of the judge; nothing was changed.`;
   }
@@ -93,10 +93,10 @@ function lightUp(box) {
 }
 
 function start() {
-  for (const box of document.querySelectorAll(".read-mark, .progress")) box.hidden = false;
+  for (const box of document.querySelectorAll(".read-mark, .your-progress")) box.hidden = false;
   for (const box of document.querySelectorAll(".read-mark input")) box.addEventListener("change", markAsRead);
-  document.querySelector(".progress input")?.addEventListener("change", load);
-  document.querySelector(".progress button")?.addEventListener("click", forget);
+  document.querySelector(".your-progress input")?.addEventListener("change", load);
+  document.querySelector(".your-progress button")?.addEventListener("click", forget);
   for (const box of document.querySelectorAll(".chapter-graph a")) {
     for (const event of ["pointerenter", "focus"]) box.addEventListener(event, () => lightUp(box));
     for (const event of ["pointerleave", "blur"]) box.addEventListener(event, () => lightUp(null));
