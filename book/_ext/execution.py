@@ -39,8 +39,8 @@ def key(notebook, path):
     """What a run of a notebook depends on, as one word. path: of its file, in whose folder it runs.
 
     Its code; the package, without the rooms of other chapters; Python and all libraries that are installed;
-    and the files and folders that a string in its code names, such as a quiz or a record of measured times. Where
-    the book lies does not matter: a copy of it may keep its runs.
+    and the files and folders that a string in its code names, such as a quiz or a record of measured times.
+    Where the book lies does not matter: a copy of it may keep its runs.
     """
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     parts = [notebook.metadata.get("kernelspec", {}).get("name", ""), *_libraries()]

@@ -113,7 +113,7 @@ def test_a_run_that_fails_is_reported_and_not_kept(package):
 
 
 def test_a_page_is_read_again_when_its_notebook_would_give_something_else(package, monkeypatch):
-    """A page whose file is the same: not if nothing changed, but if the package did, or if no run was kept."""
+    """A page whose file is the same: if a file that it reads changed, or if no run was kept; not else."""
     page, path = "notebooks/08_attention", package / "08_attention.ipynb"
     app, env = SimpleNamespace(srcdir=package / "kept"), SimpleNamespace(found_docs={page, "book/notation"})
     monkeypatch.setattr(
