@@ -8,11 +8,14 @@ This is a fence against mistakes and simple tricks, not against malice: the proc
 who starts it.
 """
 
+import copy
 import inspect
-import multiprocessing
 import os
 import pickle
+import queue
 import signal
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -28,15 +31,19 @@ from traitlets.config import Config
 from . import judge
 from .judge.attempt import Elsewhere, Failure, failure, is_empty
 
-SPAWN = multiprocessing.get_context("spawn")
 TO_START = 120  # seconds for Python and its libraries to be there, on a busy machine
 MAY_FAIL = 3  # cells that come to no end; with one more the notebook is given up
 QUIET = {"HistoryManager": {"enabled": False}, "InteractiveShell": {"cache_size": 0}}
+NO_END = "came to no end in {:g} seconds"
+ENDED = object()
 PLAIN = (type(None), type(...), bool, int, float, complex, str)
 
 
-class Stopped(Exception):
-    """The process came to no end in time, or ended before it should; the message says which."""
+class Stopped(BaseException):
+    """An answer, a cell or the judge came to no end in time, or Python ended; the message says which.
+
+    It is no Exception: the judge takes each of these for an error of the answer.
+    """
 
 
 @dataclass(frozen=True)
@@ -49,37 +56,41 @@ class Stranger:
 # On the other side ------------------------------------------------------------------------------------------
 
 
-def serve(pipe, cells, left_out, topic, folder):
-    """Run the cells in a folder, but for those left out; then hand out answers and call them, until told.
+def serve():
+    """Run the cells that come in, but for those left out; then hand out answers and call them, until told.
 
-    Sends "begin", the number of each cell before it runs, and [(number, error)] of those that raised. Then it
-    takes ("answer", exercise) and ("call", exercise, arguments), and sends what `look_up` and `call` return.
+    Takes (cells, left out, topic). Sends the number of each cell before it runs, and [(number, error)] of
+    those that raised. Then it takes ("answer", exercise) and ("call", exercise, arguments), and sends what
+    `look_up` and `call` return.
     """
-    if hasattr(os, "setsid"):
-        os.setsid()  # what the notebook starts ends with it
+    incoming, outgoing = (os.fdopen(os.dup(stream), mode) for stream, mode in ((0, "rb"), (1, "wb")))
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
-        os.dup2(nowhere, stream)
-    os.chdir(folder)
-    os.environ |= {"IPYTHONDIR": folder, "MPLCONFIGDIR": folder, "MPLBACKEND": "Agg"}
+        os.dup2(nowhere, stream)  # what the notebook prints is of no use
+
+    def send(words):
+        pickle.dump(words, outgoing)
+        outgoing.flush()
+
+    cells, left_out, topic = pickle.load(incoming)
     exercises, raised = judge.chapters()[topic], []
     shell = InteractiveShell.instance(config=Config(QUIET))
-    pipe.send("begin")
+    send(0)
     for number, source in enumerate(cells, 1):
         if number not in left_out:
-            pipe.send(number)
+            send(number)
             done = shell.run_cell(source)
             if error := done.error_before_exec or done.error_in_exec:
                 raised.append((number, f"{type(error).__name__}: {error}".rstrip(": ")))
-    pipe.send(raised)
+    send(raised)
     with suppress(EOFError):
         while True:
-            what, name, *arguments = pipe.recv()
+            what, name, *arguments = pickle.load(incoming)
             if name not in shell.user_ns:
-                pipe.send(("missing", None))
+                send(("missing", None))
             else:
                 reply = look_up if what == "answer" else call
-                pipe.send(reply(shell.user_ns[name], exercises[name], *arguments))
+                send(reply(shell.user_ns[name], exercises[name], *arguments))
 
 
 def look_up(answer, exercise):
@@ -108,7 +119,7 @@ def call(answer, exercise, arguments):
 
     The last, if it has called the right answer of the exercise.
     """
-    before = pickle.loads(pickle.dumps(arguments))
+    before = copy.deepcopy(arguments)
     try:
         with refused(references(exercise)), np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -155,7 +166,7 @@ def sendable(value):
     if type(value) in PLAIN:
         return value
     if isinstance(value, tuple | list):
-        return tuple(map(sendable, value))
+        return (list if isinstance(value, list) else tuple)(map(sendable, value))
     try:
         if not isinstance(value, sympy.Basic | sympy.MatrixBase):
             value = np.array(value, subok=False) if np.asarray(value).dtype.kind in "fiubc" else value
@@ -172,7 +183,7 @@ def sendable(value):
 
 @dataclass
 class Notebook:
-    """A notebook that runs apart: its process, this end of the pipe to it, and what befell its cells."""
+    """A notebook that runs apart: its process, what this has said, and what befell its cells."""
 
     cells: list
     topic: str
@@ -180,46 +191,60 @@ class Notebook:
     limit: float
     left_out: dict = field(default_factory=dict)  # {number of a cell: why it is left out}
     raised: list = field(default_factory=list)  # [(number of a cell, its error)]
-    process: multiprocessing.Process = None
-    pipe: object = None
+    process: subprocess.Popen = None
+    inbox: queue.Queue = None
 
     def start(self):
         """Run the cells, leaving out any that comes to no end. Raises Stopped if these are too many."""
         while True:
             self.stop()
-            self.pipe, theirs = SPAWN.Pipe()
-            given = (theirs, self.cells, list(self.left_out), self.topic, self.folder)
-            self.process = SPAWN.Process(target=serve, args=given)
-            self.process.start()
-            theirs.close()
+            own = {name: self.folder for name in ("IPYTHONDIR", "MPLCONFIGDIR")} | {"MPLBACKEND": "Agg"}
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", "from handgrad.course.apart import serve; serve()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=self.folder,
+                env=os.environ | own | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                start_new_session=True,  # what the notebook starts ends with it
+            )
+            self.inbox = queue.Queue()
+            threading.Thread(target=receive, args=(self.process.stdout, self.inbox), daemon=True).start()
+            self.send(self.cells, list(self.left_out), self.topic)
             said = self.hear(TO_START)
             end = time.monotonic() + self.limit
             try:
                 while not isinstance(said, list):
-                    number, said = said, self.hear(end - time.monotonic())
+                    number = said
+                    said = self.hear(end - time.monotonic())
             except Stopped as why:
                 self.left_out[number] = str(why)
                 if len(self.left_out) > MAY_FAIL:
-                    raise Stopped(f"given up: cell {number} {why}, after {MAY_FAIL} others") from None
+                    raise Stopped(f"given up: code cell {number} {why}, after {MAY_FAIL} others") from None
             else:
                 self.raised = said
                 return
 
+    def send(self, *words):
+        """Hand something over. Raises Stopped if the process has ended."""
+        try:
+            pickle.dump(words, self.process.stdin)
+            self.process.stdin.flush()
+        except OSError as error:
+            raise Stopped("ends Python") from error
+
     def hear(self, seconds):
         """What the process says next. Raises Stopped if that takes longer, or it has ended."""
         try:
-            if self.pipe.poll(max(seconds, 0)):
-                return self.pipe.recv()
-        except Exception as error:  # the other end is closed, or sends what cannot be read
-            raise Stopped("ends Python") from error
-        raise Stopped(f"came to no end in {self.limit:g} seconds")
+            said = self.inbox.get(timeout=max(seconds, 0))
+        except queue.Empty:
+            raise Stopped(NO_END.format(self.limit)) from None
+        if said is ENDED:
+            raise Stopped("ends Python")
+        return said
 
     def ask(self, *words):
         """The reply to a request. Raises Stopped as `hear` does."""
-        try:
-            self.pipe.send(words)
-        except OSError as error:
-            raise Stopped("ends Python") from error
+        self.send(*words)
         return self.hear(self.limit)
 
     def stop(self):
@@ -228,10 +253,9 @@ class Notebook:
             return
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL) if hasattr(os, "killpg") else self.process.kill()
-        self.process.kill()  # it may not yet have had a group of its own
-        self.process.join()
-        self.process.close()
-        self.pipe.close()
+        self.process.wait()
+        with suppress(OSError):  # something may be left that nobody will read
+            self.process.stdin.close()
         self.process = None
 
     def verdict(self, exercise):
@@ -268,25 +292,29 @@ class Notebook:
         return exercise.judge(exercise.answer) if found_out else verdict
 
 
+def receive(stream, inbox):
+    """Put what a process says into the inbox, and ENDED when it says no more."""
+    with stream, suppress(Exception):  # the end of the stream, or what cannot be read
+        while True:
+            inbox.put(pickle.load(stream))
+    inbox.put(ENDED)
+
+
 def arrived(value):
     """What was sent, with an object of a type of the same name for each Stranger."""
-    if isinstance(value, tuple):
-        return tuple(map(arrived, value))
+    if isinstance(value, tuple | list):
+        return type(value)(map(arrived, value))
     if isinstance(value, Stranger):
         return type(value.name, (), {})()
     return value
 
 
-class OutOfTime(BaseException):
-    """Not an Exception: nothing that tries something else may take it for an answer's error."""
-
-
 @contextmanager
 def deadline(seconds):
-    """Raise OutOfTime in the block after so many seconds; in the main thread, on systems that have alarms."""
+    """Raise Stopped in the block after so many seconds; in the main thread, on systems that have alarms."""
 
     def ring(*_):
-        raise OutOfTime
+        raise Stopped(NO_END.format(seconds))
 
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
@@ -304,8 +332,9 @@ def verdicts(cells, topic, limit=60):
     """Run the cells of a notebook, and judge its answers to a chapter's exercises.
 
     cells: sources; limit: seconds, for all cells together and then for each answer. Returns {exercise:
-    Verdict, None if there is no such name, or words if it came to no end or ended Python}, and words on each
-    cell that raised or was left out. Raises Stopped if too many cells come to no end.
+    Verdict, None if there is no such name, words if it came to no end or ended Python, or the error that the
+    judge raised}, and words on each cell that raised or was left out. Raises Stopped if too many cells come
+    to no end.
     """
     found = {}
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
@@ -316,11 +345,13 @@ def verdicts(cells, topic, limit=60):
                 try:
                     with deadline(limit):
                         found[name] = notebook.verdict(exercise)
-                except (Stopped, OutOfTime) as why:
-                    found[name] = str(why) or f"came to no end in {limit:g} seconds"
+                except Stopped as why:
+                    found[name] = str(why)
                     notebook.start()
+                except Exception as error:
+                    found[name] = error
         finally:
             notebook.stop()
-    befell = {n: f"cell {n} {why}, and was left out" for n, why in notebook.left_out.items()}
-    befell |= {n: f"cell {n} raises {error}" for n, error in notebook.raised}
+    befell = {n: f"code cell {n} {why}, and was left out" for n, why in notebook.left_out.items()}
+    befell |= {n: f"code cell {n} raises {error}" for n, error in notebook.raised}
     return found, [befell[number] for number in sorted(befell)]

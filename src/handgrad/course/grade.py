@@ -152,6 +152,8 @@ def in_words(name, found):
         return NOT_YET, f"The notebook defines no `{name}`: its cell is missing, or raises.", ""
     if isinstance(found, str):
         return WRONG, f"It {found}.", ""
+    if isinstance(found, Exception):
+        return NOT_JUDGED, f"The judge fails on it: {type(found).__name__}: {found}", ""
     if isinstance(found, tuple):
         return found
     diagnosis = OPEN if found.diagnosis == YOUR_TURN else found.diagnosis
@@ -261,8 +263,11 @@ def not_judged(results):
 
 
 def notes(results):
-    """What befell the notebooks that were judged; empty if nothing did."""
-    befell = {r.file: r.notes for r in results if r.notes}
+    """What befell the notebooks that were judged: the first of each, and how many more; or nothing at all."""
+    befell = {r.file: r.notes.split("; code cell ") for r in results if r.notes}
+    befell = {
+        file: f"{first} (and {len(more)} more)" if more else first for file, (first, *more) in befell.items()
+    }
     lines = [line for file, note in befell.items() for line in wrapped(f"{file}: {note}", 2)]
     return "\n".join(["Cells that did not run well", *lines]) if lines else ""
 
@@ -318,10 +323,10 @@ def main(arguments=None):
         parser.error(f"--limit: expected a positive number of seconds, got {given.limit:g}")
     try:
         results = grade(given.folder, given.only, given.limit, progress=True)
+        print(report(results, given.why))
         save(results, given.csv, given.json)
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    print(report(results, given.why))
     return 0
 
 

@@ -331,7 +331,7 @@ def mixed_by_products(ds, u, P):
 
 MIXED_GRADIENTS = Exercise(
     mixed_gradients,
-    asks="A matrix that acts along the axis of the heads: both of its adjoints.",
+    asks="A matrix that acts across heads, not features: its adjoint, and its own gradient.",
     outputs="du dP",
     inputs={"ds": normal("B E T S"), "u": normal("B H T S"), "P": normal("E H")},
     ways=(mixed_by_products,),
@@ -558,7 +558,7 @@ def shared_gradients(dy, q, m):
 
 SHARED_GRADIENTS = Exercise(
     shared_gradients,
-    asks="A memory that is key and value at once, and for all heads.",
+    asks="An array with two parts in attention, read many times: every use counts.",
     outputs="dq dm",
     inputs={
         "dy": HEADS,

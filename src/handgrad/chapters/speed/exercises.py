@@ -188,7 +188,7 @@ def memory_at_the_best(N, rho):
 
 TWO_LEVEL_MEMORY = Derivation(
     two_level_memory,
-    asks="Minimising the memory of a plan over two unknowns.",
+    asks="Writing a cost in two unknowns, and finding where it is smallest.",
     domains={"N": "positive", "rho": "positive"},
     ways=(memory_at_the_best,),
     stories="""
