@@ -2,13 +2,17 @@
 
 import difflib
 import inspect
+import io
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
+from docutils import nodes
 from nbformat.v4 import new_markdown_cell, new_notebook
+from sphinx.application import Sphinx
 
 from handgrad.course import judge, teaching
 from handgrad.course.judge.search import texts
@@ -127,13 +131,12 @@ def test_the_list_has_a_row_for_each_exercise():
 
 
 def test_the_totals_are_sums():
-    rows = [
-        line.strip("| ").split(" | ") for line in teaching.totals(TASKS, TITLES, NOTEBOOKS).splitlines()[2:]
-    ]
+    text = teaching.totals(TASKS, TITLES, NOTEBOOKS)
+    rows = [re.split(r" \| | · ", line.strip("| ")) for line in text.splitlines()[2:]]
     numbers = [[int(cell) for cell in row[1:]] for row in rows]
     assert len(rows) == len(TITLES) + 1
     assert numbers[-1] == [sum(column) for column in zip(*numbers[:-1])]
-    read, exercises, one, two, three, transfer, minutes, quiz, asked = numbers[-1]
+    exercises, one, two, three, transfer, minutes, read, quiz, asked = numbers[-1]
     assert exercises == len(TASKS) and one + two + three == len(DECLARED)
     assert minutes == sum(task.minutes for task in TASKS) and transfer < exercises and read and quiz
     folded = sum(path.read_text().count("{admonition} Answer") for path in NOTEBOOKS.glob("*.ipynb"))
@@ -150,4 +153,43 @@ def test_questions_with_folded_answers_are_counted(tmp_path):
     (tmp_path / "quizzes" / f"{chapter}.json").write_text("[1, 2, 3]")
     own = [task for task in TASKS if task.chapter == chapter]
     table = teaching.totals(own, TITLES, tmp_path)
-    assert "| 7 | 6 | 1 | 4 | 1 | 3 | 105 | 3 | 2 |" in table
+    assert "| 6 | 1 · 4 · 1 | 3 | 105 | 7 | 3 | 2 |" in table
+
+
+# The directive ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """A function that builds a page of one directive: its document, and the warnings."""
+    monkeypatch.syspath_prepend(ROOT / "book/_ext")
+    (tmp_path / "notebooks").symlink_to(NOTEBOOKS)
+    (tmp_path / "book").mkdir()
+    shutil.copy(ROOT / "book/chapters.yml", tmp_path / "book")
+    (tmp_path / "conf.py").write_text(
+        'extensions = ["myst_parser", "exercise_tables"]\nexclude_patterns = ["notebooks"]\n'
+    )
+
+    def made(argument):
+        (tmp_path / "index.md").write_text(f"# Page\n\n```{{exercise-tables}} {argument}\n```\n")
+        warnings = io.StringIO()
+        folders = [tmp_path, tmp_path, tmp_path / "out", tmp_path / "trees"]
+        app = Sphinx(*folders, "dummy", status=None, warning=warnings, freshenv=True)
+        app.build()
+        return app.env.get_doctree("index"), warnings.getvalue()
+
+    return made
+
+
+def test_the_page_holds_the_tables(build):
+    document, _ = build("list")
+    tables = list(document.findall(nodes.table))
+    assert len(tables) == len(TITLES)
+    rows = [row for table in tables for body in table.findall(nodes.tbody) for row in body.children]
+    assert len(rows) == len(TASKS) and rows[0].children[1].astext() == TASKS[0].asks
+    document, _ = build("by-hand")
+    assert f"of the {len(TASKS)} exercises" in document.astext()
+
+
+def test_a_table_that_there_is_not_is_refused(build):
+    assert "expected one of list, totals, by-hand, got sums" in build("sums")[1]

@@ -45,7 +45,7 @@ ROOMS = {"lab", "notebooks", "exercises"}  # folders of this book, which name no
 LIMIT = 60  # seconds
 OPEN = "The answer is still open."
 COMMON = 3  # mistakes that are told of an exercise
-WIDTH = 110
+WIDTH = 98  # columns of a line of the report
 
 
 @dataclass(frozen=True)

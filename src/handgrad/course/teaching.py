@@ -6,7 +6,6 @@ the notebook of solutions: `## 2. Its title ★★`, and below `*Transfer, 15 mi
 
 import json
 import re
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,19 +108,22 @@ def listing(found, titles):
 
 def totals(found, titles, notebooks):
     """The sums of each chapter and of the book, as a Markdown table: of exercises and questions."""
-    rows = []
+    sums = {}
     for chapter, own in by_chapter(found).items():
         text = nbformat.read(Path(notebooks, f"{chapter}.ipynb"), as_version=4)
         quiz = json.loads(Path(notebooks, "quizzes", f"{chapter}.json").read_text(encoding="utf-8"))
         folded = sum(len(FOLDED.findall(cell.source)) for cell in text.cells if cell.cell_type == "markdown")
-        stars = Counter(task.stars for task in own)
+        stars = (sum(task.stars == n for task in own) for n in (1, 2, 3))
+        minutes, transfer = sum(task.minutes for task in own), sum(task.transfer for task in own)
         reading = text.metadata["handgrad"]["reading_minutes"]
-        sums = [reading, len(own), *(stars[n] for n in (1, 2, 3)), sum(t.transfer for t in own)]
-        sums += [sum(t.minutes for t in own), len(quiz), folded]
-        rows.append([f"{{doc}}`{int(chapter[:2])}. {titles[chapter]} </notebooks/{chapter}>`", *sums])
-    rows.append(["all", *(sum(column) for column in zip(*(row[1:] for row in rows)))])
-    head = ["Chapter", "To read", "Exercises", "★", "★★", "★★★", "Transfer", "Minutes", "Quiz", "Asked"]
-    return markdown(head, [[str(cell) for cell in row] for row in rows], numbers=True)
+        sums[chapter] = [len(own), *stars, transfer, minutes, reading, len(quiz), folded]
+    names = [f"{{doc}}`{int(chapter[:2])}. {titles[chapter]} </notebooks/{chapter}>`" for chapter in sums]
+    rows = []
+    for name, row in zip([*names, "all"], [*sums.values(), [sum(column) for column in zip(*sums.values())]]):
+        exercises, one, two, three, *others = map(str, row)
+        rows.append([name, exercises, f"{one} · {two} · {three}", *others])
+    head = ["Chapter", "Exercises", "★ · ★★ · ★★★", "Transfer", "Minutes", "To read", "Quiz", "Asked"]
+    return markdown(head, rows, numbers=True)
 
 
 def by_hand(found, titles):
