@@ -264,7 +264,9 @@ def test_files_without_answers_are_named_and_stop_nothing(tmp_path):
     assert sorted(reasons) == [f"{name}/08_attention.ipynb" for name in ("ole", "pia", "quy", "rui")]
     assert all("cannot be read as a notebook" in reason for reason in reasons.values())
     assert statuses(results, "ole") == ["not judged"] * len(NAMES), "none is lost"
-    assert "ole/08_attention.ipynb: It cannot be read" in grade.report(results)
+    printed = grade.report(results)
+    assert "ole/08_attention.ipynb: It cannot be read" in printed and "kim/homework.ipynb: It" in printed
+    assert "1 × It lies in a folder of solutions.\n" in printed and "1 × It is the chapter itself" in printed
 
 
 # The command ------------------------------------------------------------------------------------------------

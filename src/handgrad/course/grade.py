@@ -43,6 +43,8 @@ NOT_JUDGED = "not judged"
 SIGN = MARK | {NOT_JUDGED: "–"}
 ROOMS = {"lab", "notebooks", "exercises"}  # folders of this book, which name no learner
 LIMIT = 60  # seconds
+OF_SOLUTIONS = "lies in a folder of solutions"
+A_CHAPTER = "is the chapter itself; its exercises lie in the folder beside it"
 OPEN = "The answer is still open."
 COMMON = 3  # mistakes that are told of an exercise
 WIDTH = 98  # columns of a line of the report
@@ -101,9 +103,9 @@ def no_answers(path, folder):
     if chapter_of(path.stem) is None:
         return "belongs to no chapter: a name like 08_attention.ipynb is expected"
     if "solutions" in path.relative_to(folder).parts[:-1]:
-        return "lies in a folder of solutions"
+        return OF_SOLUTIONS
     if path.parent.name != "exercises" and (path.parent / "exercises" / path.name).exists():
-        return "is the chapter itself; its exercises lie in the folder beside it"
+        return A_CHAPTER
     return None
 
 
@@ -256,9 +258,15 @@ def wrapped(text, margin):
 
 
 def not_judged(results):
-    """The files that were not judged, and why; empty if there are none."""
+    """The files that were not judged, and why; empty if there are none.
+
+    Chapters and solutions, which come along with every `lab` that is handed in, are only counted.
+    """
     reasons = {r.file: r.diagnosis for r in results if r.status == NOT_JUDGED}
-    lines = [line for file, reason in reasons.items() for line in wrapped(f"{file}: {reason}", 2)]
+    expected = Counter(reason for reason in reasons.values() if OF_SOLUTIONS in reason or A_CHAPTER in reason)
+    told = [f"{file}: {reason}" for file, reason in reasons.items() if reason not in expected]
+    told += [f"{count} × {reason}" for reason, count in expected.items()]
+    lines = [line for text in told for line in wrapped(text, 2)]
     return "\n".join(["Not judged", *lines]) if lines else ""
 
 
