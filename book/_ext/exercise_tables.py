@@ -28,7 +28,7 @@ class ExerciseTables(SphinxDirective):
         makers = {
             "list": lambda: teaching.listing(found, titles),
             "totals": lambda: teaching.totals(found, titles, notebooks),
-            "by-hand": lambda: teaching.by_hand(found, titles),
+            "by-hand": lambda: teaching.by_hand(found),
         }
         if self.arguments[0] not in makers:
             raise self.error(f"exercise-tables: expected one of {', '.join(makers)}, got {self.arguments[0]}")

@@ -121,17 +121,24 @@ def totals(found, titles, notebooks):
     rows = []
     for name, row in zip([*names, "all"], [*sums.values(), [sum(column) for column in zip(*sums.values())]]):
         exercises, one, two, three, *others = map(str, row)
-        rows.append([name, exercises, f"{one} · {two} · {three}", *others])
-    head = ["Chapter", "Exercises", "★ · ★★ · ★★★", "Transfer", "Minutes", "To read", "Quiz", "Asked"]
+        rows.append([name, exercises, f"{one} · {two} · {three}".replace(" ", "\N{NO-BREAK SPACE}"), *others])
+    head = [
+        "Chapter",
+        "Exercises",
+        "★ · ★★ · ★★★".replace(" ", "\N{NO-BREAK SPACE}"),
+        "Transfer",
+        "Minutes",
+        "To read",
+        "Quiz",
+        "Asked",
+    ]
     return markdown(head, rows, numbers=True)
 
 
-def by_hand(found, titles):
+def by_hand(found):
     """A sentence on what the report decides, and what it does not."""
     opened = [task for task in found if task.judged == "by hand"]
-    names = " and ".join(
-        f"“{t.title}” of chapter {int(t.chapter[:2])} ({titles[t.chapter].lower()})" for t in opened
-    )
+    names = " and ".join(f"“{task.title}” of chapter {int(task.chapter[:2])}" for task in opened)
     decided = f"The report decides {len(found) - len(opened)} of the {len(found)} exercises."
     return f"{decided} A person reads {names}." if opened else decided
 
