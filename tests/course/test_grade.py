@@ -88,6 +88,22 @@ def test_a_cell_that_raises_and_one_that_is_gone_cost_no_other_answer(tmp_path):
     assert "ZeroDivisionError" in grade.report(results)
 
 
+def test_what_notebooks_do_every_day_is_no_fault():
+    show = "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
+    cells = [
+        show,
+        "import asyncio\nawait asyncio.sleep(0)",
+        "!ls",
+        "%%time\nprint('y' * 10**6)",
+        "exit()",
+        "1 +",
+    ]
+    found, notes = apart.verdicts(["import os; os.write(1, b'no pickle')", *cells, SOFTMAX], "attention")
+    assert (
+        found["softmax_ds"].status == "right" and len(notes) == 1 and "code cell 7 raises Syntax" in notes[0]
+    )
+
+
 AWKWARD = {
     "softmax_ds": "def softmax_ds(da, a):\n    da *= a\n    return da - a * da.sum(axis=-1, keepdims=True)",
     "score_variance": 'score_variance = "K"',

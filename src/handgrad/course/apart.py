@@ -75,6 +75,9 @@ def serve():
     cells, left_out, topic = pickle.load(incoming)
     exercises, raised = judge.chapters()[topic], []
     shell = InteractiveShell.instance(config=Config(QUIET))
+    shell.enable_gui = shell.ask_exit = lambda *_: (
+        None
+    )  # %matplotlib and exit() ask for what only Jupyter has
     send(0)
     for number, source in enumerate(cells, 1):
         if number not in left_out:
@@ -198,7 +201,7 @@ class Notebook:
         """Run the cells, leaving out any that comes to no end. Raises Stopped if these are too many."""
         while True:
             self.stop()
-            own = {name: self.folder for name in ("IPYTHONDIR", "MPLCONFIGDIR")} | {"MPLBACKEND": "Agg"}
+            own = {"IPYTHONDIR": self.folder, "MPLBACKEND": "Agg"}
             self.process = subprocess.Popen(
                 [sys.executable, "-c", "from handgrad.course.apart import serve; serve()"],
                 stdin=subprocess.PIPE,

@@ -19,6 +19,8 @@ HEADING = re.compile(r"^## (\d+)\. (.+?)(?: (★+))?\n\n\*([^*]+)\*", re.MULTILI
 TIMED = re.compile(r"(.+?), (\d+) minutes\.")
 FOLDED = re.compile(r"^:::+\{admonition\} (?:Answer|Guess first)", re.MULTILINE)  # asked before it is shown
 
+DOT = "\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}"
+
 
 @dataclass(frozen=True)
 class Task:
@@ -121,11 +123,11 @@ def totals(found, titles, notebooks):
     rows = []
     for name, row in zip([*names, "all"], [*sums.values(), [sum(column) for column in zip(*sums.values())]]):
         exercises, one, two, three, *others = map(str, row)
-        rows.append([name, exercises, f"{one} · {two} · {three}".replace(" ", "\N{NO-BREAK SPACE}"), *others])
+        rows.append([name, exercises, DOT.join([one, two, three]), *others])
     head = [
         "Chapter",
         "Exercises",
-        "★ · ★★ · ★★★".replace(" ", "\N{NO-BREAK SPACE}"),
+        DOT.join(["★", "★★", "★★★"]),
         "Transfer",
         "Minutes",
         "To read",
