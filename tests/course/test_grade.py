@@ -160,7 +160,18 @@ def test_a_notebook_with_too_many_endless_cells_is_given_up(tmp_path):
     hand_in(tmp_path / "fay/08_attention.ipynb", *["import os; os._exit(1)"] * (apart.MAY_FAIL + 1))
     results = grade.grade(tmp_path)
     assert statuses(results, "fay") == ["not judged"] * len(NAMES)
-    assert "given up: code cell 4 ends Python" in grade.report(results)
+    assert "It was given up: code cell 4 ends Python, after 3 others." in grade.report(results)
+
+
+def test_what_was_judged_before_a_notebook_is_given_up_is_kept(monkeypatch):
+    """Each new beginning stops at another cell, until there are too many."""
+    dies = "def score_variance(*numbers):\n    import os\n    os._exit(0)"
+    monkeypatch.setattr(apart, "MAY_FAIL", 0)
+    again = "import os\nos._exit(1) if os.path.exists('run') else open('run', 'w')"
+    found, _ = apart.verdicts([again, SOFTMAX, dies], "attention")
+    assert found["softmax_ds"].status == "right" and found["score_variance"] == "ends Python"
+    assert all(isinstance(found[name], apart.Stopped) for name in NAMES[2:])
+    assert grade.in_words("masked_attention", found["masked_attention"])[0] == "not judged"
 
 
 def test_a_judge_that_has_no_end_is_stopped_too(tmp_path, monkeypatch):

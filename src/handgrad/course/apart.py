@@ -222,7 +222,9 @@ class Notebook:
             except Stopped as why:
                 self.left_out[number] = str(why)
                 if len(self.left_out) > MAY_FAIL:
-                    raise Stopped(f"given up: code cell {number} {why}, after {MAY_FAIL} others") from None
+                    raise Stopped(
+                        f"was given up: code cell {number} {why}, after {MAY_FAIL} others"
+                    ) from None
             else:
                 self.raised = said
                 return
@@ -336,15 +338,16 @@ def verdicts(cells, topic, limit=60):
 
     cells: sources; limit: seconds, for all cells together and then for each answer. Returns {exercise:
     Verdict, None if there is no such name, words if it came to no end or ended Python, or the error that the
-    judge raised}, and words on each cell that raised or was left out. Raises Stopped if too many cells come
-    to no end.
+    judge raised}, and words on each cell that raised or was left out. If too many cells come to no end, the
+    exercises that are not judged yet have this Stopped in the place of an error.
     """
+    exercises = judge.chapters()[topic]
     found = {}
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         notebook = Notebook(cells, topic, folder, limit)
         try:
             notebook.start()
-            for name, exercise in judge.chapters()[topic].items():
+            for name, exercise in exercises.items():
                 try:
                     with deadline(limit):
                         found[name] = notebook.verdict(exercise)
@@ -353,6 +356,8 @@ def verdicts(cells, topic, limit=60):
                     notebook.start()
                 except Exception as error:
                     found[name] = error
+        except Stopped as why:
+            found = dict.fromkeys(exercises, why) | found
         finally:
             notebook.stop()
     befell = {n: f"code cell {n} {why}, and was left out" for n, why in notebook.left_out.items()}

@@ -65,6 +65,10 @@ class Result:
     file: str
 
 
+class Unreadable(ValueError):
+    """A file that is no notebook; the message says why."""
+
+
 # Whose notebook it is ---------------------------------------------------------------------------------------
 
 
@@ -110,15 +114,15 @@ def no_answers(path, folder):
 
 
 def read(path):
-    """The sources of a notebook's code cells. Raises ValueError that says what is wrong with the file."""
+    """The sources of a notebook's code cells. Raises Unreadable that says what is wrong with the file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # cells without ids, and other things that no answer depends on
             cells = nbformat.read(path, as_version=4).cells
         return [cell.source for cell in cells if cell.cell_type == "code"]
     except Exception as error:
-        reason = " ".join(str(error).split())[:80]
-        raise ValueError(f"cannot be read as a notebook: {reason}") from error
+        reason = " ".join(str(error).split())[:80].rstrip(".")
+        raise Unreadable(f"cannot be read as a notebook: {reason}") from error
 
 
 # Judging ----------------------------------------------------------------------------------------------------
@@ -133,8 +137,8 @@ def judged(path, folder, limit=LIMIT):
     names = list(judge.chapters()[topic])
     try:
         found, notes = verdicts(read(path), topic, limit)
-    except (ValueError, Stopped) as error:
-        found, notes = dict.fromkeys(names, (NOT_JUDGED, f"It {error}", "")), []
+    except Unreadable as error:
+        found, notes = dict.fromkeys(names, error), []
     about["notes"] = "; ".join(notes)
     results = []
     for number, name in enumerate(names, 1):
@@ -154,10 +158,10 @@ def in_words(name, found):
         return NOT_YET, f"The notebook defines no `{name}`: its cell is missing, or raises.", ""
     if isinstance(found, str):
         return WRONG, f"It {found}.", ""
+    if isinstance(found, Stopped | Unreadable):
+        return NOT_JUDGED, f"It {found}.", ""
     if isinstance(found, Exception):
         return NOT_JUDGED, f"The judge fails on it: {type(found).__name__}: {found}", ""
-    if isinstance(found, tuple):
-        return found
     diagnosis = OPEN if found.diagnosis == YOUR_TURN else found.diagnosis
     return found.status, diagnosis, found.where
 
