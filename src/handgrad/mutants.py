@@ -170,7 +170,7 @@ class Program:
         value, target = getattr(statement, "value", None), getattr(statement, "target", None)
         if isinstance(statement, ast.Assign):
             target = statement.targets[0]
-        if isinstance(value, ast.Tuple):
+        if isinstance(value, ast.Tuple) and not any(isinstance(entry, ast.Starred) for entry in value.elts):
             targets = getattr(target, "elts", self.outputs)
             named = len(targets) == len(value.elts)
             yield value, "the results"

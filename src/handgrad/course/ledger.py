@@ -122,7 +122,6 @@ IDENTITIES = {
     ],
 }
 """Why an edit changes nothing: each identity with the edits that it explains, and no edit without one."""
-WHY = {place: identity for identity, places in IDENTITIES.items() for place in places}
 
 
 @dataclass(frozen=True)
@@ -140,13 +139,16 @@ class Entry:
     same: dict  # edits that change nothing, with the identity that is the reason
 
 
-def entry(name):
-    """Run the witnesses on the operation of that name, and its wrong backwards on the witnesses.
+def entry(name, op=None, identities=IDENTITIES):
+    """Run the witnesses on an operation, and its wrong backwards on the witnesses: an `Entry`.
 
+    op: an `Op`; that of OPS by this name if it is left out. identities: {why an edit changes nothing: the places of
+    such edits, as `mutants.wrong_backwards` words them}.
     Raises AssertionError if a witness objects to the right backward or accepts a wrong one, or if an edit
-    changes nothing and no identity says why.
+    changes nothing and no identity says why; KeyError if OPS has no such name.
     """
-    op = OPS[name]
+    op = OPS[name] if op is None else op
+    why = {place: identity for identity, places in identities.items() for place in places}
     begin = time.perf_counter()
     proofs = [check.Proof(op, op.sizes | {"...": axes}) for axes in op.leading[:2]] or [check.Proof(op)]
     proved = sum(proof(op.backward) for proof in proofs)
@@ -164,10 +166,10 @@ def entry(name):
     for mutant in missed:
         assert rejects(digits50, mutant), f"{name}: differences accept it. {mutant.place}"
     for mutant in same:
-        assert mutant.place in WHY, f"{name}: this changes nothing, and nobody says why. {mutant.place}"
+        assert mutant.place in why, f"{name}: this changes nothing, and nobody says why. {mutant.place}"
         for proof in proofs:
             proof(mutant.backward)
-    reasons = {mutant.place: WHY[mutant.place] for mutant in same}
+    reasons = {mutant.place: why[mutant.place] for mutant in same}
     return Entry(name, proved, seconds, *errors, len(wrong), len(wrong) - len(missed), reasons)
 
 
