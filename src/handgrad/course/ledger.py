@@ -142,9 +142,8 @@ class Entry:
 def entry(name, op=None, identities=IDENTITIES):
     """Run the witnesses on an operation, and its wrong backwards on the witnesses: an `Entry`.
 
-    op: an `Op`; that of OPS by this name if it is left out. identities: {why an edit changes nothing: the places of
-    such edits, as `mutants.wrong_backwards` words them}.
-    Raises AssertionError if a witness objects to the right backward or accepts a wrong one, or if an edit
+    op: an `Op`; that of OPS by this name if it is left out. identities: {why an edit changes nothing: the
+    places of such edits, as `mutants.wrong_backwards` words them}. Raises AssertionError if a witness objects to the right backward or accepts a wrong one, or if an edit
     changes nothing and no identity says why; KeyError if OPS has no such name.
     """
     op = OPS[name] if op is None else op

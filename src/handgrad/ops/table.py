@@ -90,9 +90,9 @@ class Op:
     backward: Callable
     inputs: dict
     sizes: dict
-    formula: str
-    source: str
-    chapter: str
+    formula: str = ""
+    source: str = ""
+    chapter: str = ""
     leading: tuple = ("",)
     long: dict = field(default_factory=dict)
     options: Callable = lambda sizes, rng: {}

@@ -1,6 +1,6 @@
 r"""Causal attention with linear biases (ALiBi), Press et al. (2022), section 3: keys farther back cost more.
 
-The queries are the last T of the S positions, so query i stands at i + S − T, and R is the distance that it looks back:
+The queries are the last T of the S positions: query i stands at i + S − T. R is how far it looks back.
 
     forward    R  = i + S − T − j              of query i and key j
                S  = Q Kᵀ/√K − m R + M          m is the slope of the head; M is −∞ where R < 0
@@ -69,5 +69,4 @@ ALIBI = Op(
     formula=r"d\mathbf{S}=\mathbf{A}\circ(d\mathbf{A}-\mathrm{rowsum}(\mathbf{A}\circ d\mathbf{A})),\; "
     r"dm=-\textstyle\sum_{ij} r_{ij}\,ds_{ij}",
     source="Press et al. (2022), 3",
-    chapter="",
 )

@@ -1,7 +1,7 @@
 r"""Group normalization, Wu and He (2018), section 3.
 
-The D features of a sequence are cut into G groups of n = D/G neighbours. Mean and variance of a group are taken
-over its n features in all T positions, and ε stands inside the root:
+The D features of a sequence are cut into G groups of n = D/G neighbours. Mean and variance of a group are
+taken over its n features in all T positions, and ε stands inside the root:
 
     forward    x̂  = (x - mean(x)) / √(var(x) + ε)          mean and var of the group
                y  = γ ∘ x̂ + β
@@ -67,5 +67,4 @@ GROUP_NORM = Op(
     formula=r"d\mathbf{x}=r\,(d\hat{\mathbf{x}}-\mathrm{mean}(d\hat{\mathbf{x}})"
     r"-\hat{\mathbf{x}}\circ\mathrm{mean}(d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}))",
     source="Wu and He (2018), 3",
-    chapter="",
 )

@@ -70,5 +70,4 @@ SOFT_CAP = Op(
     exact=dict(zip(("c", "scale"), sympy.symbols("c scale", positive=True))),
     formula=r"d\mathbf{U}=d\mathbf{S}\circ(1-\tanh^2(\mathbf{U}/c))",
     source="Gemma Team (2024), 2",
-    chapter="",
 )
