@@ -376,7 +376,7 @@ def test_the_most_frequent_neighbours_are_joined_first():
     assert pieces.learn("abababc", 2) == (["ab", "abab"], ["abab", "ab", "c"])
     assert pieces.learn("xyab", 1) == (["xy"], ["xy", "a", "b"])  # all once: the first in the text
     assert pieces.joined(list("aaa"), ("a", "a")) == ["aa", "a"]  # from left to right
-    made, tokens = pieces.learn(TEXT, 30)
+    made, tokens = pieces.learn(TEXT, 8)
     assert "".join(tokens) == TEXT and set(tokens) <= {*TEXT, *made}
     with pytest.raises(ValueError, match="joined 2 times, got 1 pairs"):
         pieces.learn("ab", 2)
