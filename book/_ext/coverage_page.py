@@ -15,7 +15,6 @@ import json
 import re
 from collections import Counter
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,7 +111,7 @@ def places(root=ROOT):
                 if label.endswith("-exercises"):
                     asked[file.name[:2]] = label
         for label, text in equations(file):
-            found[label] = Place(page, f"{{eq}}`{label}`", plain(text))
+            found[label] = Place(page, f"equation {{eq}}`{label}`", plain(text))
     for file in sorted((root / "notebooks/exercises").glob("*.ipynb")):
         page, chapter = f"notebooks/exercises/{file.stem}", file.name[:2]
         for _, title, text in sections(file):
@@ -164,21 +163,20 @@ def problems(topics, found):
 # The page ---------------------------------------------------------------------------------------------------
 
 
-def named(page):
-    """What stands before links to a page: its chapter; nothing before a page that says its name itself."""
-    chapter = re.fullmatch(r"notebooks/(?:exercises/)?(\d\d)_\w+", page)
-    return f"chapter {int(chapter[1])}: " if chapter else ""
+def chapter_of(place):
+    """What stands before the links to a chapter; nothing before a page that says its name itself."""
+    chapter = re.fullmatch(r"notebooks/(?:exercises/)?(\d\d)_\w+", place.page)
+    return f"chapter\N{NO-BREAK SPACE}{int(chapter[1])}: " if chapter and place.link[:7] != "{doc}`/" else ""
 
 
 def line_of(item, found):
-    """An item and its places as an entry of a definition list, in MyST."""
+    """An item as an entry of a definition list, in MyST; its places in one chapter stand together."""
     if "left_out" in item:
         return f"{item['what']}\n: {item['left_out']}\n"
-    links = [found[place] for place in item["where"]]
-    groups = [
-        before + ", ".join(place.link for place in group)
-        for before, group in groupby(links, key=lambda place: named(place.page))
-    ]
+    links = {}
+    for place in map(found.get, item["where"]):
+        links.setdefault(chapter_of(place), []).append(place.link)
+    groups = [chapter + ", ".join(of_chapter) for chapter, of_chapter in links.items()]
     return f"{item['what']}\n: {'; '.join(groups)}\n"
 
 

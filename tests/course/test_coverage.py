@@ -34,6 +34,12 @@ def test_each_theme_has_a_question():
             assert any(re.match("exercise:|question:", place) for place in item["where"]), item
 
 
+def test_errata_stand_behind_what_holds():
+    for item in ALL:
+        wrong = [place.startswith("errata-") for place in item.get("where", {})]
+        assert wrong == sorted(wrong), item
+
+
 def test_the_page_has_a_list_for_each_topic():
     page = (ROOT / "book/coverage.md").read_text()
     names = [topic["topic"] for topic in TOPICS]
@@ -140,7 +146,7 @@ def test_a_section_ends_where_the_next_begins(tmp_path):
 @pytest.mark.parametrize(
     "place, page, link, words",
     [
-        ("eq-attention-ds", "notebooks/08_attention", "{eq}`eq-attention-ds`", "the average price"),
+        ("eq-attention-ds", "notebooks/08_attention", "equation {eq}`eq-attention-ds`", "the average price"),
         ("attention-scale", "notebooks/08_attention", "{ref}`attention-scale`", "a theorem"),
         ("errata-e7", "notebooks/20_errata", "{ref}`erratum E7 <errata-e7>`", "Per token, over its features"),
         (
@@ -159,12 +165,15 @@ def test_every_kind_of_place_is_read(place, page, link, words):
 
 
 def test_places_of_one_chapter_stand_together():
-    item = {
-        "what": "Scale",
-        "where": ["attention-scale", "eq-attention-variance", "errata-a5", "term:softmax"],
-    }
-    assert coverage.line_of(item, PLACES) == (
-        "Scale\n: chapter 8: {ref}`attention-scale`, {eq}`eq-attention-variance`; "
-        "chapter 20: {ref}`erratum A5 <errata-a5>`; {term}`softmax`\n"
+    where = [
+        "attention-scale",
+        "errata-a5",
+        "term:softmax",
+        "eq-attention-variance",
+        "page:notebooks/08_attention",
+    ]
+    assert coverage.line_of({"what": "Scale", "where": where}, PLACES).replace("\N{NO-BREAK SPACE}", "_") == (
+        "Scale\n: chapter_8: {ref}`attention-scale`, equation {eq}`eq-attention-variance`; "
+        "chapter_20: {ref}`erratum A5 <errata-a5>`; {term}`softmax`, {doc}`/notebooks/08_attention`\n"
     )
     assert coverage.line_of({"what": "A film", "left_out": "Elsewhere."}, {}) == "A film\n: Elsewhere.\n"
