@@ -306,9 +306,7 @@ def test_the_command_prints_and_saves_a_report(tmp_path, capsys):
     assert grade.main([str(tmp_path / "class"), "--only", "08_attention", "--why", *files]) == 0
     printed = capsys.readouterr().out
     assert "  Åsa, 2  ✗  ○  ○  ○  ○  ○  0 of 6\n" in printed and "✗ 1 softmax_ds: The second term" in printed
-    assert (
-        "1 notebooks, 1 learners, 6 exercises: 1 wrong ✗, 5 not yet ○." in printed and "masks" not in printed
-    )
+    assert "1 notebook, 1 learner, 6 exercises: 1 wrong ✗, 5 not yet ○." in printed and "masks" not in printed
     with open(tmp_path / "a.csv", encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["exercise"] for row in rows] == NAMES and rows[0]["learner"] == "Åsa, 2"

@@ -290,10 +290,9 @@ def totals(results):
     count = Counter(r.status for r in results if r.exercise)
     counted = ", ".join(f"{count[status]} {status} {SIGN[status]}" for status in SIGN if count[status])
     files = {r.file for r in results}
-    return (
-        f"{len(files)} notebooks, {len(learners)} learners, {sum(count.values())} exercises"
-        f"{': ' if counted else ''}{counted}."
-    )
+    parts = [(len(files), "notebook"), (len(learners), "learner"), (sum(count.values()), "exercise")]
+    counts = ", ".join(f"{n} {word}{'s' if n != 1 else ''}" for n, word in parts)
+    return f"{counts}{': ' if counted else ''}{counted}."
 
 
 def save(results, csv_file=None, json_file=None):
