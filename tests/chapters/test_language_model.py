@@ -11,7 +11,7 @@ from judging import check_answers
 from scipy.special import log_softmax, softmax
 
 from handgrad import manual, model
-from handgrad.chapters.language_model import figures, ngrams, trials
+from handgrad.chapters.language_model import figures, ngrams, pieces, trials
 from handgrad.config import init
 
 NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "17_language_model.ipynb"
@@ -369,3 +369,14 @@ def test_a_ring_is_attention_over_the_last_places(rng):
     for t in range(T):
         y, k_ring, v_ring = ring_step(q[:, :, t], k[:, :, t], v[:, :, t], k_ring, v_ring, t)
         np.testing.assert_allclose(y, wanted[:, :, t])
+
+
+def test_the_most_frequent_neighbours_are_joined_first():
+    assert pieces.learn("abababc", 1) == (["ab"], ["ab", "ab", "ab", "c"])
+    assert pieces.learn("abababc", 2) == (["ab", "abab"], ["abab", "ab", "c"])
+    assert pieces.learn("xyab", 1) == (["xy"], ["xy", "a", "b"])  # all once: the first in the text
+    assert pieces.joined(list("aaa"), ("a", "a")) == ["aa", "a"]  # from left to right
+    made, tokens = pieces.learn(TEXT, 8)
+    assert "".join(tokens) == TEXT and set(tokens) <= {*TEXT, *made}
+    with pytest.raises(ValueError, match="joined 2 times, got 1 pairs"):
+        pieces.learn("ab", 2)

@@ -1,0 +1,179 @@
+"""Everything that the five texts teach has its place: it is there, and says what the list says of it."""
+
+import copy
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from book._ext import coverage_page as coverage
+
+ROOT = Path(__file__).parents[2]
+PLACES, TOPICS = coverage.places(), coverage.read()
+ALL = [item for topic in TOPICS for item in topic["items"]]
+
+
+def test_everything_has_its_place():
+    assert coverage.problems(TOPICS, PLACES) == []
+
+
+def test_the_items_are_those_of_the_list():
+    numbers = Counter(re.match(r"\d+", item["item"])[0] for item in ALL)
+    assert sorted(map(int, numbers)) == list(range(1, 163))
+    assert {number: times for number, times in numbers.items() if times > 1} == {"22": 2, "95": 4, "161": 14}
+
+
+def test_only_what_stands_elsewhere_is_left_out():
+    assert [item["item"] for item in ALL if "left_out" in item] == ["135"]
+
+
+def test_each_theme_has_a_question():
+    for item in ALL:
+        if item["item"].startswith("161"):
+            assert any(re.match("exercise:|question:", place) for place in item["where"]), item
+
+
+def test_errata_stand_behind_what_holds():
+    for item in ALL:
+        wrong = [place.startswith("errata-") for place in item.get("where", {})]
+        assert wrong == sorted(wrong), item
+
+
+def test_the_page_has_a_list_for_each_topic():
+    page = (ROOT / "book/coverage.md").read_text()
+    names = [topic["topic"] for topic in TOPICS]
+    assert re.findall(r"^## (.+)$", page, re.MULTILINE) == names
+    assert re.findall(r"^```\{coverage\} (.+)$", page, re.MULTILINE) == names
+
+
+def changed(**changes):
+    """The list with one item of its own changed: the first that names the place `attention-saturation`."""
+    topics = copy.deepcopy(TOPICS)
+    items = [item for topic in topics for item in topic["items"]]
+    next(item for item in items if "attention-saturation" in item.get("where", {})).update(changes)
+    return topics
+
+
+SATURATES = "It hurts because softmax saturates"
+
+
+@pytest.mark.parametrize(
+    "changes, complaint",
+    [
+        ({"where": {"attention-saturated": SATURATES}}, "item 33: there is no place 'attention-saturated'"),
+        ({"where": {"attention-scale": "saturates above"}}, "item 33: attention-scale does not say"),
+        ({"where": {"attention-memory": SATURATES}}, "item 33: attention-memory does not say"),
+        ({"where": {"attention-saturation": "softmax"}}, "item 33: 'softmax' is too short"),
+        ({"where": {}}, "item 33: expected either places or a reason"),
+        ({"left_out": "It is hard."}, "item 33: expected either places or a reason"),
+        ({"item": "32"}, "item 33: expected once, got 0 times"),
+        ({"item": "163"}, "item 163: there is no such number"),
+    ],
+)
+def test_a_faulty_list_is_refused(changes, complaint):
+    assert any(found.startswith(complaint) for found in coverage.problems(changed(**changes), PLACES))
+
+
+def test_a_missing_item_and_one_that_stands_twice_are_refused():
+    first, *rest = TOPICS
+    assert "item 1: expected once, got 0 times" in coverage.problems(rest, PLACES)
+    assert "item 1: expected once, got 2 times" in coverage.problems([first, *TOPICS], PLACES)
+
+
+def test_the_words_tell_one_place_from_another():
+    """What is said of a place hardly ever stands at the next place of the list that is on another page."""
+    pairs = [pair for item in ALL for pair in item.get("where", {}).items()]
+    confused = [
+        (place, words)
+        for k, (place, words) in enumerate(pairs)
+        for other in [next(o for o, _ in pairs[k + 1 :] + pairs if PLACES[o].page != PLACES[place].page)]
+        if coverage.plain(words) in PLACES[other].text
+    ]
+    assert len(pairs) > 250 and len(confused) <= len(pairs) / 50, confused
+
+
+# Reading a page ---------------------------------------------------------------------------------------------
+
+PAGE = """# Squares
+
+A page.
+
+(squares-forward)=
+## Forward
+
+A square is a product.
+
+$$
+y = x x
+$$ (eq-square)
+
+(squares-small)=
+**Small ones** come first.
+
+### Numbers
+
+Of 3 it is 9.
+
+## Backward
+
+```
+# no heading
+```
+
+It is twice as much.
+"""
+
+
+def test_a_section_ends_where_the_next_begins(tmp_path):
+    file = tmp_path / "squares.md"
+    file.write_text(PAGE)
+    found = {(*labels, title): coverage.plain(text) for labels, title, text in coverage.sections(file)}
+    assert list(found) == [
+        ("Squares",),
+        ("squares-forward", "Forward"),
+        ("squares-small", None),
+        ("Numbers",),
+        ("Backward",),
+    ]
+    forward, small = found["squares-forward", "Forward"], found["squares-small", None]
+    assert forward.startswith("## Forward A square") and forward.endswith("Of 3 it is 9.")
+    assert small == "**Small ones** come first."
+    assert found["Backward",].endswith("``` # no heading ``` It is twice as much.")
+    assert [label for label, _ in coverage.equations(file)] == ["eq-square"]
+
+
+@pytest.mark.parametrize(
+    "place, page, link, words",
+    [
+        ("eq-attention-ds", "notebooks/08_attention", "equation {eq}`eq-attention-ds`", "the average price"),
+        ("attention-scale", "notebooks/08_attention", "{ref}`attention-scale`", "a theorem"),
+        ("errata-e7", "notebooks/20_errata", "{ref}`erratum E7 <errata-e7>`", "Per token, over its features"),
+        (
+            "exercise:08.1",
+            "notebooks/exercises/08_attention",
+            "{doc}`exercise 1, Backward through softmax </notebooks/exercises/08_attention>`",
+            "Contract its Jacobian",
+        ),
+        ("question:08.3", "notebooks/08_attention", "{ref}`question 3 <attention-exercises>`", "K = 64"),
+        ("term:softmax", "book/glossary", "{term}`softmax`", "sum to 1"),
+        ("page:book/notation", "book/notation", "{doc}`/book/notation`", "A token is a row"),
+    ],
+)
+def test_every_kind_of_place_is_read(place, page, link, words):
+    assert PLACES[place][:2] == (page, link) and words in PLACES[place].text
+
+
+def test_places_of_one_chapter_stand_together():
+    where = [
+        "attention-scale",
+        "errata-a5",
+        "term:softmax",
+        "eq-attention-variance",
+        "page:notebooks/08_attention",
+    ]
+    assert coverage.line_of({"what": "Scale", "where": where}, PLACES).replace("\N{NO-BREAK SPACE}", "_") == (
+        "Scale\n: chapter_8: {ref}`attention-scale`, equation {eq}`eq-attention-variance`; "
+        "chapter_20: {ref}`erratum A5 <errata-a5>`; {term}`softmax`, {doc}`/notebooks/08_attention`\n"
+    )
+    assert coverage.line_of({"what": "A film", "left_out": "Elsewhere."}, {}) == "A film\n: Elsewhere.\n"
