@@ -66,23 +66,46 @@ class Index(Symbol):
 
 
 def sizes(names):
-    """Symbolic lengths, positive integers: ``B, T, D = sizes("B T D")``."""
+    """Symbolic lengths, positive integers.
+
+    >>> T, D = sizes("T D")
+    >>> D.is_positive, D.is_integer
+    (True, True)
+    """
     return sp.symbols(names, integer=True, positive=True)
 
 
 def index(names, size):
-    """Free indices that run over 0 … size−1: ``i, j = index("i j", D)``. The size: as n in `total`."""
+    """Free indices that run over 0 … size−1. The size: as n in `total`; raises what that raises for it.
+
+    >>> D = sizes("D")
+    >>> i, j = index("i j", D)
+    >>> i.size
+    D
+    """
     size = _require_length(size, "size")
     return _one_or_all([Index(name, size) for name in names.split()])
 
 
 def arrays(names):
-    """Arrays of symbols: ``x, W = arrays("x W")``; ``x[i]`` and ``W[i, j]`` are entries."""
+    """Arrays of symbols; an array has as many axes as it is given indices.
+
+    >>> x, W = arrays("x W")
+    >>> i, j = index("i j", sizes("D"))
+    >>> W[i, j] * x[j]
+    W[i, j]*x[j]
+    """
     return _one_or_all([IndexedBase(name) for name in names.split()])
 
 
 def labels(name, size):
-    """An array of integers in 0 … size−1, such as token ids: ``y = labels("y", V)``, then ``z[i, y[i]]``."""
+    """An array of integers in 0 … size−1, such as token ids. The size: as n in `total`.
+
+    >>> T, V = sizes("T V")
+    >>> z, y, i = arrays("z"), labels("y", V), index("i", T)
+    >>> z[i, y[i]]
+    z[i, y[i]]
+    """
     return IndexedBase(Index(name, _require_length(size, "size")))
 
 
@@ -96,6 +119,10 @@ def total(f, n, name=None):
 
     Raises ValueError if the given name already occurs in the summand (it would print an ambiguous formula),
     and for another n; TypeError if f is not a function, or what it returns or n is no expression.
+
+    >>> D, x = sizes("D"), arrays("x")
+    >>> total(lambda k: x[k] ** 2, D)
+    Sum(x[k]**2, (k, 0, D - 1))
     """
     if not callable(f):
         raise TypeError(f"f: expected a function of an index, got {f!r}")
@@ -110,7 +137,11 @@ def total(f, n, name=None):
 
 
 def equation(left, e):
-    """The line "left = e", for display. left is LaTeX, for example r"\\mathrm{d}x_j"."""
+    """The line "left = e", for display. left is LaTeX, for example r"\\mathrm{d}x_j".
+
+    >>> equation("y", arrays("x")[0])
+    Eq(y, x[0])
+    """
     return sp.Eq(Symbol(left), sympify(e), evaluate=False)
 
 
@@ -153,6 +184,10 @@ def gradient(scalar, entry):
     Raises ValueError if entry is neither, or an integer such as an index, a size or a label; if the scalar
     uses it as an index; and if an index has no stated range or one that does not fit. TypeError if the
     scalar or the entry is no expression.
+
+    >>> D, x = sizes("D"), arrays("x")
+    >>> gradient(total(lambda k: x[k] ** 2, D), x[index("j", D)])
+    2*x[j]
     """
     scalar, entry = _expression(scalar, "scalar"), _expression(entry, "entry")
     if entry.is_integer or isinstance(entry, Indexed) and isinstance(entry.base.label, Index):
@@ -180,6 +215,10 @@ def normal_form(e):
     A sum of a polynomial in its index k, times a number to the power k, becomes its closed form.
     Equal to e for all sizes ≥ 1 and all values of the arrays; applied twice it changes nothing more.
     Raises ValueError for a sum that `total` did not make and for a delta between indices of unequal ranges.
+
+    >>> D, x = sizes("D"), arrays("x")
+    >>> normal_form(total(lambda k: 2 * (x[k] + 1), D))
+    2*D + 2*Sum(x[k], (k, 0, D - 1))
     """
     return _settle(_expression(e, "e"), multiply_out=True)
 
@@ -396,7 +435,14 @@ def _depth(e):
 
 
 def equal(a, b):
-    """True if a = b is proved, False if it is not; `prove_equal` says why, and what a proof is."""
+    """True if a = b is proved, False if it is not; `prove_equal` says why, and what a proof is.
+
+    Raises TypeError if a or b is no expression, and what `normal_form` raises.
+
+    >>> D = sizes("D")
+    >>> equal(total(lambda k: k, D), D * (D - 1) / 2), equal(total(lambda k: k, D), D**2 / 2)
+    (True, False)
+    """
     difference = normal_form(_expression(a, "a") - _expression(b, "b"))
     return _vanishes(difference) or _vanishes_in_exponentials(difference)
 
@@ -410,6 +456,16 @@ def prove_equal(a, b, rng=None):
     numbers (drawn from rng) show no difference and yet the normal form of a − b is not recognised as 0.
     Raises what `random_values` and `evaluate` raise where no numbers can be given, TypeError if a or b is no
     expression.
+
+    >>> D, x, y = sizes("D"), *arrays("x y")
+    >>> prove_equal(total(lambda k: x[k] + y[k], D), total(lambda k: x[k], D) + total(lambda k: y[k], D))
+    >>> prove_equal(total(lambda k: 2 * x[k], D), total(lambda k: x[k], D))
+    Traceback (most recent call last):
+    ...
+    AssertionError: not equal. At D = 4 and random arrays:
+      left  = 8.19246
+      right = 4.09623
+    left − right = Sum(x[k], (k, 0, D - 1))
     """
     a, b = _expression(a, "a"), _expression(b, "b")
     difference = normal_form(a - b)
@@ -557,6 +613,10 @@ def evaluate(e, values, digits=15):
     log(−1) or 1/0.
     Raises ValueError if a value is missing, if one does not fit (an index or a label outside its range, a
     size of 2.5), or if e holds a function that nobody defined.
+
+    >>> D, x = sizes("D"), arrays("x")
+    >>> evaluate(total(lambda k: x[k] ** 2, D), {D: 3, x: [1.0, 2.0, 3.0]})
+    14.0
     """
     e = _checked_and_fresh(_expression(e, "e"))
     given = {getattr(key, "label", key): value for key, value in values.items()}
@@ -605,6 +665,11 @@ def random_values(e, rng, sizes=(2, 3, 4), lowest=0.5):
     lowest  entries and scalars are drawn from lowest … 1.5, scalars as their assumptions allow
     Raises ValueError for an entry whose index has no stated range, for an array used with several numbers of
     indices, and for a symbol to whose assumptions nothing drawn fits.
+
+    >>> D, x = sizes("D"), arrays("x")
+    >>> values = random_values(total(lambda k: x[k], D), np.random.default_rng(0))
+    >>> {str(name): np.shape(value) for name, value in values.items()}
+    {'D': (), 'x': (4,)}
     """
     e = sympify(e)
     free = sorted(_free_symbols(e), key=lambda symbol: symbol.sort_key())
