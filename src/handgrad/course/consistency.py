@@ -1,0 +1,88 @@
+r"""One book: what its chapters say of each other agrees with the plan, and nothing is told twice.
+
+The opening of a chapter says what one needs. "**You need:**" links chapters that it builds on, "**In part:**"
+earlier ones of which a part is enough; other labels, as "**Said here:**" and "**Instead**", bind to nothing.
+`opening` reads the box, `wrong_needs` compares it with the plan.
+"""
+
+import re
+
+from .evidence import chapters
+
+LABEL = re.compile(r"^\*\*([A-Z][a-z ]+):?\*\*:?", flags=re.MULTILINE)
+LINK = re.compile(r"\{(doc|ref)\}`(?:[^`<]*<)?([^`<>]+)>?`")
+
+
+# What a chapter needs ---------------------------------------------------------------------------------------
+
+
+def homes(folder):
+    """The number of the chapter in which each label ``(label)=`` stands, for the notebooks in a folder."""
+    return {
+        label: int(path.stem[:2])
+        for path, notebook in chapters(folder)
+        for cell in notebook.cells
+        if cell.cell_type == "markdown"
+        for label in re.findall(r"^\(([\w-]+)\)=", cell.source, flags=re.MULTILINE)
+    }
+
+
+def opening(text, homes):
+    """The chapters that each label of an opening links: {"You need": [1, 3], "In part": [2], "Time": []}.
+
+    text: the first cell of a chapter; homes: from `homes`. Raises ValueError for a link that leads nowhere.
+    """
+    box = text[text.index(":::") :] if ":::" in text else ""
+    parts = LABEL.split(box)[1:]
+    return {
+        label: [n for n in (_chapter(*link, homes) for link in LINK.findall(words)) if n]
+        for label, words in zip(parts[::2], parts[1::2])
+    }
+
+
+def _chapter(role, target, homes):
+    """The number of the chapter that a link leads to; None for another page of the book."""
+    if role == "ref":
+        if target not in homes:
+            raise ValueError(f"text: expected a label of a chapter, got {{ref}}`{target}`")
+        return homes[target]
+    number = re.match(r"(?:/notebooks/)?(\d\d)_", target)
+    return int(number[1]) if number else None
+
+
+def closure(needs, number):
+    """All chapters that one needs, and that these need: {2, 3, 1} for 8. needs: {number: numbers}."""
+    return set(needs[number]).union(*(closure(needs, need) for need in needs[number] if need < number))
+
+
+def wrong_needs(needs, openings):
+    """What the plan and the openings say otherwise, as sentences; [] if they agree.
+
+    needs: {number: numbers} of the plan; openings: {number: the `opening` of the chapter}.
+    """
+    wrong = []
+    for number, planned in needs.items():
+        wrong += [f"chapter {number} needs {need}, which is not earlier" for need in planned if need >= number]
+        box, implied = openings[number], closure(needs, number)
+        wrong += [
+            f"the opening of chapter {number} has no {label!r}"
+            for label in ("You need", "Time")
+            if label not in box
+        ]
+        needed, part = set(box.get("You need", ())), set(box.get("In part", ()))
+        wrong += [
+            f"chapter {number} needs {need}, and its opening does not say so"
+            for need in sorted(set(planned) - needed)
+        ]
+        wrong += [
+            f"the opening of chapter {number} says that it needs {need}, the plan does not"
+            for need in sorted(needed - implied)
+        ]
+        wrong += [
+            f"the opening of chapter {number} wants a part of {need}, which it needs as a whole"
+            if need in implied
+            else f"the opening of chapter {number} wants a part of {need}, which is not earlier"
+            for need in sorted(part)
+            if need in implied or need >= number
+        ]
+    return wrong
