@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -n 2
 NOTEBOOKS := $(filter-out %.mine.ipynb,$(wildcard notebooks/*.ipynb notebooks/*/*.ipynb))
 
 .DEFAULT_GOAL := help
-.PHONY: help book test bench times site lab exercises chapter lint format clean
+.PHONY: help book test bench times site lab progress exercises chapter lint format clean
 
 help: ## Show this list
 	@awk -F ': .*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ site: $(READY) ## Look at the built book in a browser (needs Chromium, and make 
 lab: $(READY) ## Open the notebooks in JupyterLab, in lab/, which is yours
 	$(BIN)/python tools/lab.py
 	$(BIN)/jupyter lab --LabApp.app_settings_dir=$(CURDIR)/tools/lab_settings lab
+
+progress: $(READY) ## Say which exercises in lab/ are solved
+	$(BIN)/python -m handgrad.course.progress lab
 
 exercises: $(READY) ## Make the exercise notebooks again; keep those with answers, unless FORCE=08_attention
 	$(BIN)/python tools/exercises.py $(addprefix --force ,$(FORCE))

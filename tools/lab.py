@@ -7,6 +7,8 @@ The notebooks are written in MyST, of which JupyterLab knows only the Markdown. 
 and HTML that it shows: equations carry their numbers, references and citations are links, boxes are boxes,
 answers are folded. MyST that this program does not know is refused, so that none slips through.
 
+The judge keeps its verdicts there, in handgrad-progress.jsonl; progress.ipynb shows them.
+
 What is in lab/ belongs to the learner. The metadata of each notebook hold a digest of its cells; if it no
 longer fits them, somebody has written there, and the file is kept.
 """
@@ -32,10 +34,12 @@ from pybtex.database import BibliographyData, parse_file
 from pybtex.richtext import Text
 
 from handgrad.course.evidence import displayed
+from handgrad.course.judge.record import FILE
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = re.compile(r"notebooks/(exercises/|solutions/)?(\d\d)_\w+")
 MARKS = (exercises.BEGIN, exercises.END)
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 FILES = {".json", ".png", ".svg"}  # what notebooks read and show
 
 # What the parser may find, and JupyterLab shows as it stands. All else is turned into such, or refused.
@@ -420,6 +424,21 @@ def copies(root, folder):
     return wanted
 
 
+def of_progress():
+    """A notebook that shows which exercises are solved."""
+    words = (
+        "# Your progress\n\nThe exercises that the judge has found right (✓), wrong (✗), or still open (○)."
+    )
+    code = "from handgrad.course import progress\n\nprogress.show()"
+    cells = [
+        nbformat.v4.new_markdown_cell(words, id="progress"),
+        nbformat.v4.new_code_cell(code, id="show-progress"),
+    ]
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"handgrad": {}, "kernelspec": KERNEL})
+    notebook.metadata["handgrad"]["generated"] = exercises.digest(notebook)
+    return notebook
+
+
 def write(wanted):
     """Write the notebooks, {path: notebook}, save those that are up to date or in which somebody has written.
 
@@ -469,8 +488,10 @@ def main(arguments=None):
     except UnknownMyST as error:
         print(error, file=sys.stderr)
         return 1
+    wanted[folder / "progress.ipynb"] = of_progress()
     print("\n".join(report(*write(wanted))) or f"{folder}: {len(wanted)} notebooks, all up to date")
     copy_files(ROOT, folder)
+    (folder / FILE).touch()
     return 0
 
 

@@ -3,8 +3,9 @@
 - Scripts and styles of other hosts are dropped; MathJax is copied from an installed package.
 - Every picture has words for readers who cannot see it. One without them is a warning, and a warning stops
   the build.
-- A chapter links its notebook, its exercises and its solutions; these link the chapter. A page of solutions
-  does not show the marks between which an answer is cut out.
+- A chapter links its notebook, its exercises, its solutions, the chapters it needs and those that need it; at
+  its end it can be marked as read. A page of solutions does not show the marks between which an answer is cut
+  out.
 - Each page describes itself to search engines.
 - Buttons that open a notebook elsewhere appear only when COURSE_REPOSITORY_URL says where.
 """
@@ -21,6 +22,8 @@ from docutils import nodes
 from nbclient.output_widget import OutputWidget
 from sphinx.util import logging
 from sphinx.util.fileutil import copy_asset
+
+from handgrad.course import plan
 
 logger = logging.getLogger(__name__)
 
@@ -113,9 +116,40 @@ def links_of_chapter(app, pagename, templatename, context, doctree):
     ]
     file = f"_sources/{pagename}.ipynb"
     links.insert(0, f'<a href="{escape(context["pathto"](file, resource=True))}" download>This notebook</a>')
+    links += neighbours(app, pagename, context)
     items = "".join(f"<li>{link}</li>" for link in links)
     navigation = f'<nav class="companions" aria-label="Notebook, exercises, solutions"><ul>{items}</ul></nav>'
     context["body"] = context["body"].replace("</h1>", "</h1>\n" + navigation, 1)
+
+
+def neighbours(app, pagename, context):
+    """Links from a chapter to those that it needs, and to those that need it."""
+    chapters = {chapter.page: chapter for chapter in app.chapters}
+    if pagename not in chapters:
+        return []
+    own = chapters[pagename]
+    leads_to = [chapter.number for chapter in app.chapters if own.number in chapter.needs]
+    found = []
+    for words, numbers in (("Needs", own.needs), ("Leads to", leads_to)):
+        links = [
+            f'<a href="{escape(context["pathto"](c.page))}" title="{escape(c.title)}" '
+            f'aria-label="{words} chapter {c.number}, {escape(c.title)}">{c.number}</a>'
+            for c in app.chapters
+            if c.number in numbers
+        ]
+        found += [f"{words} {', '.join(links)}"] if links else []
+    return found
+
+
+def mark_as_read(app, pagename, templatename, context, doctree):
+    """At the end of a chapter, a box that says it was read; progress.js shows it, and remembers."""
+    if "body" in context and pagename in {chapter.page for chapter in app.chapters}:
+        box = f'<label><input type="checkbox" data-page="{pagename}"> I have read this chapter</label>'
+        context["body"] += f'<p class="read-mark" hidden>{box}</p>'
+
+
+def read_plan(app):
+    app.chapters = plan.chapters(app.srcdir)
 
 
 def without_marks(app, page, source):
@@ -169,9 +203,10 @@ def setup(app):
     OutputWidget.send = lambda self, *args, **kwargs: None
     app.connect("config-inited", only_our_assets)
     app.connect("config-inited", launch_buttons)
+    app.connect("builder-inited", read_plan)
     app.connect("build-finished", copy_mathjax)
     app.connect("source-read", without_marks)
-    changes = (references_are_no_list, words_for_pictures, links_of_chapter, description)
+    changes = (references_are_no_list, words_for_pictures, links_of_chapter, mark_as_read, description)
     for change in changes:
         app.connect("html-page-context", change)
     app.connect("html-page-context", names_for_toggles, priority=900)  # after the theme has made the tree

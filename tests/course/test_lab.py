@@ -295,3 +295,16 @@ def test_the_learner_is_told():
 def test_jupyterlab_is_told_not_to_ask_for_news():
     settings = json.loads((ROOT / "tools/lab_settings/overrides.json").read_text())
     assert settings["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+
+
+def test_the_folder_shows_progress_and_keeps_it(tmp_path):
+    """The notebook runs there, and the record of the judge is kept when the folder is renewed."""
+    assert lab.main([str(tmp_path)]) == 0
+    (tmp_path / lab.FILE).write_text("kept")
+    assert lab.main([str(tmp_path)]) == 0
+    assert (tmp_path / lab.FILE).read_text() == "kept"
+    shown = nbformat.read(tmp_path / "progress.ipynb", as_version=4)
+    nbformat.validate(shown)
+    assert "progress.show()" in shown.cells[-1].source and not lab.exercises.is_answered(
+        tmp_path / "progress.ipynb"
+    )

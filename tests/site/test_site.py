@@ -17,7 +17,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
-import chapter
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -354,11 +353,48 @@ def test_mathematics_is_shown_from_a_file(folder, browser):
     page.close()
 
 
-def test_the_map_links_the_chapters_that_are_written(browser, address):
-    visit = Visit(browser, address, "book/intro.html")
-    links = visit.page.locator("ul.chapters a").evaluate_all("links => links.map(link => link.pathname)")
-    assert links == [f"/notebooks/{path.stem}.html" for path in sorted(ROOT.glob("notebooks/[0-9]*.ipynb"))]
-    assert visit.page.locator("ul.chapters li.planned").count() == len(chapter.TOPICS) - len(links)
+@pytest.mark.parametrize("page, links", [("intro", "ul.chapters a"), ("ways", ".chapter-graph a")])
+def test_the_maps_link_every_chapter(page, links, browser, address):
+    visit = Visit(browser, address, f"book/{page}.html")
+    found = visit.page.locator(links).evaluate_all(
+        "links => links.map(link => new URL(link.getAttribute('href'), link.baseURI).pathname)"
+    )
+    assert found == [f"/notebooks/{path.stem}.html" for path in sorted(ROOT.glob("notebooks/[0-9]*.ipynb"))]
+    visit.context.close()
+
+
+def test_the_map_says_what_a_chapter_needs(browser, address):
+    visit = Visit(browser, address, "book/ways.html")
+    visit.page.locator('.chapter-graph a[data-number="8"]').focus()
+    needed = visit.page.locator(".chapter-graph a.needed").evaluate_all(
+        "all => all.map(a => a.dataset.number)"
+    )
+    assert needed == ["1", "2", "3"]
+    assert "Chapter 8 builds on 1, 2, 3:" in visit.page.locator(".chapter-graph-told").inner_text()
+    visit.page.locator('.chapter-graph a[data-number="8"]').blur()
+    assert visit.page.locator(".chapter-graph .needed").count() == 0
+    visit.context.close()
+
+
+def test_what_is_read_and_solved_is_remembered(browser, address, tmp_path):
+    """Ticked in a chapter, seen on the map; a record is loaded, another file is not; all is forgotten."""
+    visit = Visit(browser, address, "notebooks/08_attention.html")
+    visit.page.locator(".read-mark input").check()
+    visit.page.goto(f"{address}/book/ways.html")
+    told, card = visit.page.locator(".progress-told"), 'ul.chapters .done[data-page="notebooks/08_attention"]'
+    assert "Read: 1 of 20 chapters. Solved: 0 of" in told.inner_text()
+    record = '{"exercise": "softmax_ds", "status": "right"}\n'
+    for name, text, reply in (("record", record, "1 verdict read"), ("other", "words", "is not a record")):
+        (tmp_path / name).write_text(text)
+        visit.page.locator(".your-progress input").set_input_files(tmp_path / name)
+        visit.page.locator(".progress-loaded", has_text=reply).wait_for()
+    assert visit.page.locator(card).inner_text() == "✓ read · 1 of 6 exercises solved"
+    assert visit.page.locator(".chapter-graph a.read").count() == 1
+    visit.page.reload()
+    assert "Read: 1 of 20 chapters. Solved: 1 of" in told.inner_text()
+    visit.page.locator(".your-progress button").click()
+    assert "Read: 0 of 20 chapters. Solved: 0 of" in told.inner_text()
+    assert visit.foreign == [] and visit.errors == []
     visit.context.close()
 
 

@@ -5,7 +5,7 @@
 'wrong'
 
 An exercise is an `Exercise` or a `Derivation` in `handgrad.chapters.TOPIC.exercises`. It is found there by
-the name of its right answer, and entered in no list.
+the name of its right answer, and entered in no list. In a learner's folder verdicts are kept: see `record`.
 """
 
 import difflib
@@ -16,6 +16,7 @@ import pkgutil
 
 from .derivation import Derivation
 from .function import Exercise
+from .record import record
 from .search import texts
 from .verdict import Hint, Verdict
 
@@ -63,7 +64,9 @@ def __getattr__(name):
     exercise = find(name)
 
     def judge(answer=None):
-        return exercise.judge(answer)
+        verdict = exercise.judge(answer)
+        record(verdict)
+        return verdict
 
     judge.__name__ = judge.__qualname__ = name
     judge.__doc__ = f"Judge an answer to the exercise {name}: returns a Verdict."

@@ -1,0 +1,94 @@
+"""What a learner has solved, from the record that the judge keeps in the learner's folder.
+
+    python -m handgrad.course.progress lab      print it
+
+In a notebook of that folder, ``progress.show()`` is the same as a table.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from . import judge
+from .judge.record import FILE, file_above, verdicts
+from .judge.verdict import MARK, NOT_YET, RIGHT, WRONG
+
+
+@dataclass(frozen=True)
+class Progress:
+    """{chapter: {exercise: its best verdict so far}}, in the order of the book."""
+
+    chapters: dict
+
+    def solved(self, chapter=None):
+        """How many exercises are right, of one chapter or of all."""
+        of = [self.chapters[chapter]] if chapter else self.chapters.values()
+        return sum(status == RIGHT for exercises in of for status in exercises.values())
+
+    @property
+    def total(self):
+        return sum(map(len, self.chapters.values()))
+
+    def __repr__(self):
+        lines = []
+        for chapter, exercises in self.chapters.items():
+            signs = "  ".join(f"{MARK[status]} {name}" for name, status in exercises.items())
+            lines.append(f"{chapter:25} {self.solved(chapter)} of {len(exercises)}   {signs}")
+        return "\n".join([*lines, f"{'together':25} {self.solved()} of {self.total}"])
+
+    def _repr_html_(self):
+        rows = ["<table><thead><tr><th>Exercises</th><th>Right</th><th>Each</th></tr></thead><tbody>"]
+        for chapter, exercises in self.chapters.items():
+            signs = "&ensp;".join(
+                f'<span style="white-space:nowrap">{MARK[status]} {escape(name)}</span>'
+                for name, status in exercises.items()
+            )
+            rows.append(
+                f'<tr><td style="text-align:left"><a href="exercises/{chapter}.ipynb">{chapter}</a></td>'
+                f"<td>{self.solved(chapter)} of {len(exercises)}</td>"
+                f'<td style="text-align:left">{signs}</td></tr>'
+            )
+        rows.append(
+            f"<tr><td>together</td><td>{self.solved()} of {self.total}</td><td></td></tr></tbody></table>"
+        )
+        return "\n".join(rows)
+
+
+def show(folder="."):
+    """The progress in a learner's folder, which holds `exercises` and the record, or in one below it.
+
+    Raises FileNotFoundError if there is no record, and ValueError if a line of it is no verdict.
+    """
+    file = file_above(folder)
+    if file is None:
+        raise FileNotFoundError(f"{Path(folder).resolve()}: expected the file {FILE}, which make lab makes")
+    best = {}
+    for entry in verdicts(file):
+        statuses = {best.get(entry["exercise"], NOT_YET), entry["status"]}
+        best[entry["exercise"]] = next(status for status in (RIGHT, WRONG, NOT_YET) if status in statuses)
+    known, chapters = judge.chapters(), {}
+    for notebook in sorted((file.parent / "exercises").glob("[0-9][0-9]_*.ipynb")):
+        names = known.get(notebook.stem[3:], {})
+        if names:
+            chapters[notebook.stem] = {name: best.get(name, NOT_YET) for name in names}
+    return Progress(chapters)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(
+        prog="python -m handgrad.course.progress", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("lab"), help="the learner's folder")
+    folder = parser.parse_args(arguments).folder
+    try:
+        print(show(folder))
+    except (FileNotFoundError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
