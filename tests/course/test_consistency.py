@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
 
@@ -11,7 +12,25 @@ ROOT = Path(__file__).parents[2]
 CHAPTERS = {int(path.stem[:2]): notebook for path, notebook in evidence.chapters(ROOT / "notebooks")}
 PLAN = yaml.safe_load((ROOT / "book" / "chapters.yml").read_text(encoding="utf-8"))
 NEEDS = {entry["number"]: entry["needs"] for part in PLAN for entry in part["chapters"]}
+PAGES = sorted(
+    path
+    for pattern in (
+        "notebooks/[0-9]*.ipynb",
+        "notebooks/solutions/*.ipynb",
+        "notebooks/quizzes/*.json",
+        "book/*.md",
+    )
+    for path in ROOT.glob(pattern)
+)
 HOMES = consistency.homes(ROOT / "notebooks")
+
+
+def words_of(path):
+    """The Markdown of a notebook, or the text of another file."""
+    if path.suffix == ".ipynb":
+        return prose(nbformat.read(path, as_version=4))
+    return path.read_text(encoding="utf-8")
+
 
 # What a chapter needs ---------------------------------------------------------------------------------------
 
@@ -19,6 +38,7 @@ HOMES = consistency.homes(ROOT / "notebooks")
 def test_the_openings_and_the_plan_say_the_same():
     openings = {n: consistency.opening(book.cells[0].source, HOMES) for n, book in CHAPTERS.items()}
     assert consistency.wrong_needs(NEEDS, openings) == []
+    assert HOMES["eq-softmax"] == HOMES["softmax-cross-entropy-shift"] == 2
     assert openings[8]["You need"] == [1, 2, 3] and openings[8]["In part"] == [5]
 
 
@@ -71,3 +91,48 @@ def test_what_follows_from_the_plan_may_be_named():
 def test_a_plan_and_an_opening_that_disagree_are_noticed(needs, opening, complaint):
     wrong = consistency.wrong_needs({1: [], 2: [1], 3: needs}, GOOD | {3: opening})
     assert any(complaint in sentence for sentence in wrong)
+
+
+# What a chapter promises ------------------------------------------------------------------------------------
+
+
+def prose(notebook):
+    return "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def test_who_is_sent_on_to_a_later_chapter_is_met_there():
+    """All but the last, whose tables collect errors from everywhere, and are made by its code."""
+    texts = {number: prose(notebook) for number, notebook in CHAPTERS.items() if number < 20}
+    assert consistency.unanswered(texts, HOMES) == []
+    assert 8 in consistency.linked(texts[2], HOMES) and 2 in consistency.linked(texts[8], HOMES)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
+def test_no_chapter_is_promised_without_its_name(path):
+    assert consistency.vague(words_of(path)) == []
+
+
+def test_a_link_ahead_that_nobody_answers_is_noticed():
+    texts = {1: "See {doc}`chapter 3 <03_x>` and {ref}`this <two>`.", 2: "None.", 3: "As {ref}`there <one>`."}
+    homes = {"one": 1, "two": 2}
+    assert consistency.unanswered(texts, homes) == [(1, 2)]
+    assert consistency.unanswered(texts | {2: "See {eq}`one`."}, homes) == []
+    assert consistency.unanswered({1: texts[1], 3: "None."}, homes) == [(1, 3)]
+    assert consistency.unanswered({1: texts[1], 3: OPENING}, homes | {"here": 1}) == []
+    assert consistency.unanswered({1: OPENING.replace("01_", "03_"), 3: "None."}, {"here": 1}) == []
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("Dropout is the subject of a later chapter.", ["of a later chapter"]),
+        ("Later chapters use it, and ✎ this", ["Later chapters", "✎"]),
+        (
+            "That is derived in the next chapter, which is not yet written.",
+            ["in the next chapter", "not yet written"],
+        ),
+        ("Chapter 8 derives it, from later tokens.", []),
+    ],
+)
+def test_a_vague_promise_is_noticed(text, found):
+    assert consistency.vague(text) == found

@@ -3,6 +3,9 @@ r"""One book: what its chapters say of each other agrees with the plan, and noth
 The opening of a chapter says what one needs. "**You need:**" links chapters that it builds on, "**In part:**"
 earlier ones of which a part is enough; other labels, as "**Said here:**" and "**Instead**", bind to nothing.
 `opening` reads the box, `wrong_needs` compares it with the plan.
+
+Outside the opening, a chapter that sends its reader on to a later one is met there: `unanswered` lists the
+links ahead that no link of the later chapter answers, `vague` the promises that name no chapter.
 """
 
 import re
@@ -10,20 +13,25 @@ import re
 from .evidence import chapters
 
 LABEL = re.compile(r"^\*\*([A-Z][a-z ]+):?\*\*:?", flags=re.MULTILINE)
-LINK = re.compile(r"\{(doc|ref)\}`(?:[^`<]*<)?([^`<>]+)>?`")
+PLACE = re.compile(r"^(?:\$\$ )?\(([\w-]+)\)=?$", flags=re.MULTILINE)
+OPENING = re.compile(r"^:::\{admonition\} What you will.*?^:::$", flags=re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\{(doc|ref|eq)\}`(?:[^`<]*<)?([^`<>]+)>?`")
 
 
 # What a chapter needs ---------------------------------------------------------------------------------------
 
 
 def homes(folder):
-    """The number of the chapter in which each label ``(label)=`` stands, for the notebooks in a folder."""
+    """The number of the chapter in which each label stands, of a place or of an equation.
+
+    folder: that of the chapter notebooks.
+    """
     return {
         label: int(path.stem[:2])
         for path, notebook in chapters(folder)
         for cell in notebook.cells
         if cell.cell_type == "markdown"
-        for label in re.findall(r"^\(([\w-]+)\)=", cell.source, flags=re.MULTILINE)
+        for label in PLACE.findall(cell.source)
     }
 
 
@@ -34,17 +42,19 @@ def opening(text, homes):
     """
     box = text[text.index(":::") :] if ":::" in text else ""
     parts = LABEL.split(box)[1:]
-    return {
-        label: [n for n in (_chapter(*link, homes) for link in LINK.findall(words)) if n]
-        for label, words in zip(parts[::2], parts[1::2])
-    }
+    return {label: linked(words, homes) for label, words in zip(parts[::2], parts[1::2])}
+
+
+def linked(text, homes):
+    """The numbers of the chapters that a text links, in order: one for each link."""
+    return [number for number in (_chapter(*link, homes) for link in LINK.findall(text)) if number]
 
 
 def _chapter(role, target, homes):
     """The number of the chapter that a link leads to; None for another page of the book."""
-    if role == "ref":
+    if role != "doc":
         if target not in homes:
-            raise ValueError(f"text: expected a label of a chapter, got {{ref}}`{target}`")
+            raise ValueError(f"text: expected a label of a chapter, got {{{role}}}`{target}`")
         return homes[target]
     number = re.match(r"(?:/notebooks/)?(\d\d)_", target)
     return int(number[1]) if number else None
@@ -62,7 +72,9 @@ def wrong_needs(needs, openings):
     """
     wrong = []
     for number, planned in needs.items():
-        wrong += [f"chapter {number} needs {need}, which is not earlier" for need in planned if need >= number]
+        wrong += [
+            f"chapter {number} needs {need}, which is not earlier" for need in planned if need >= number
+        ]
         box, implied = openings[number], closure(needs, number)
         wrong += [
             f"the opening of chapter {number} has no {label!r}"
@@ -86,3 +98,32 @@ def wrong_needs(needs, openings):
             if need in implied or need >= number
         ]
     return wrong
+
+
+# What a chapter promises ------------------------------------------------------------------------------------
+
+VAGUE = re.compile(
+    r"\b(?:in|of|to|by) (?:a|the|some) (?:later|coming|following|next) chapters?\b|\blater chapters?\b"
+    r"|\bchapters? to come\b|\bnext chapter\b|\bnot yet (?:been )?(?:written|derived)\b|✎",
+    flags=re.IGNORECASE,
+)
+
+
+def vague(text):
+    """The words of a text that promise a chapter without naming it."""
+    return VAGUE.findall(text)
+
+
+def unanswered(texts, homes):
+    """Pairs (chapter, later chapter): behind its opening the first links the second, which does not link it.
+
+    texts: {number: the chapter's Markdown}; homes: from `homes`.
+    """
+    links = {number: set(linked(text, homes)) for number, text in texts.items()}
+    ahead = {number: linked(OPENING.sub("", text, count=1), homes) for number, text in texts.items()}
+    return [
+        (number, later)
+        for number in texts
+        for later in sorted(set(ahead[number]))
+        if later > number and later in texts and number not in links[later]
+    ]
