@@ -136,3 +136,77 @@ def test_a_link_ahead_that_nobody_answers_is_noticed():
 )
 def test_a_vague_promise_is_noticed(text, found):
     assert consistency.vague(text) == found
+
+
+# The glossary and the works ---------------------------------------------------------------------------------
+
+
+def test_the_glossary_is_in_order_and_every_term_is_used():
+    terms = consistency.glossary((ROOT / "book" / "glossary.md").read_text(encoding="utf-8"))
+    assert len(terms) > 100
+    assert consistency.wrong_glossary(terms, "\n\n".join(map(prose, CHAPTERS.values()))) == []
+
+
+def test_the_works_are_complete_and_each_is_cited():
+    text = "\n\n".join(map(words_of, PAGES))
+    bibliography = (ROOT / "book" / "references.bib").read_text(encoding="utf-8")
+    assert consistency.wrong_works(bibliography, text) == []
+
+
+GLOSSARY = """# Glossary
+
+```{glossary}
+adjoint
+  What.
+
+Jacobian
+  A matrix.
+
+post-norm, pre-norm
+  Where.
+```
+Word
+"""
+
+
+def test_a_glossary_is_read_and_what_is_wrong_with_it_is_noticed():
+    terms = consistency.glossary(GLOSSARY)
+    assert terms == ["adjoint", "Jacobian", "post-norm, pre-norm"]
+    text = "Adjoints are {term}`tables <Jacobian>`. In pre-norm, and in Post norm."
+    assert consistency.wrong_glossary(terms, text) == []
+    assert consistency.wrong_glossary(terms, text.replace("<Jacobian>", "<jacobi>")) == [
+        "no chapter uses Jacobian"
+    ]
+    assert consistency.wrong_glossary(terms, text.replace("pre-norm", "front")) == [
+        "no chapter uses post-norm, pre-norm"
+    ]
+    assert consistency.wrong_glossary(terms[::-1], text) == [
+        "post-norm, pre-norm stands before Jacobian",
+        "Jacobian stands before adjoint",
+    ]
+
+
+WORK = """@article{one2001,
+  author = {One, A.},
+  title  = {On},
+  journal = {Journal},
+  volume = {1},
+  year   = {2001}
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "bibliography, text, complaint",
+    [
+        (WORK + WORK, "{cite}`one2001`", "one2001 stands there twice"),
+        (WORK, "{cite}`two2002,one2001`", "two2002 is cited, and is no work"),
+        (WORK, "As one2001 says.", "one2001 is cited nowhere"),
+        (WORK.replace("journal", "booktitle"), "{cite:t}`one2001`", "one2001 has no journal"),
+        (WORK.replace("@article", "@misc"), "{cite:t}`one2001`", "one2001 has no eprint"),
+        (WORK.replace("  title  = {On},\n", ""), "{cite:t}`one2001`", "one2001 has no title"),
+    ],
+)
+def test_a_work_that_is_incomplete_or_not_cited_is_noticed(bibliography, text, complaint):
+    assert consistency.wrong_works(WORK, "{cite}`one2001`") == []
+    assert complaint in consistency.wrong_works(bibliography, text)

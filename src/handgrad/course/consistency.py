@@ -6,9 +6,13 @@ earlier ones of which a part is enough; other labels, as "**Said here:**" and "*
 
 Outside the opening, a chapter that sends its reader on to a later one is met there: `unanswered` lists the
 links ahead that no link of the later chapter answers, `vague` the promises that name no chapter.
+
+The glossary is in order and used, `wrong_glossary`; the works are complete and cited, `wrong_works`.
 """
 
 import re
+from collections import Counter
+from itertools import pairwise
 
 from .evidence import chapters
 
@@ -127,3 +131,56 @@ def unanswered(texts, homes):
         for later in sorted(set(ahead[number]))
         if later > number and later in texts and number not in links[later]
     ]
+
+
+# The glossary and the works ---------------------------------------------------------------------------------
+
+FIELDS = {
+    "article": ({"journal"}, {"volume"}),
+    "inproceedings": ({"booktitle"}, {"pages", "volume", "eprint"}),
+    "incollection": ({"booktitle"}, {"publisher"}),
+    "book": ({"publisher"},),
+    "techreport": ({"institution"},),
+    "misc": ({"eprint"},),
+}
+"""What an entry of each kind has beside author, title and year: one of each set."""
+
+
+def glossary(page):
+    """The terms of a page's ``{glossary}``, in its order."""
+    return re.findall(
+        r"^([^\s`].*)$", page.partition("```{glossary}\n")[2].partition("\n```")[0], flags=re.MULTILINE
+    )
+
+
+def wrong_glossary(terms, text):
+    """What is wrong with the terms of a glossary, as sentences: their order, or a term that no chapter uses.
+
+    text: that of the chapters. It uses a term that ``{term}`` names, or that stands there, in any case, as a
+    plural too; of terms with commas in them, such as "query, key, value", each part.
+    """
+    linked = {name.lower() for name in re.findall(r"\{term\}`(?:[^`<]*<)?([^`<>]+)>?`", text)}
+    words = re.sub(r"\W+", " ", text.lower())
+    wrong = [f"{a} stands before {b}" for a, b in pairwise(terms) if a.casefold() > b.casefold()]
+    for term in terms:
+        parts = [re.sub(r"\W+", " ", part.lower()).strip() for part in term.split(",")]
+        said = all(re.search(rf"\b{part}s?\b", words) for part in parts)
+        wrong += [] if term.lower() in linked or said else [f"no chapter uses {term}"]
+    return wrong
+
+
+def wrong_works(bibliography, text):
+    """What is wrong with a BibTeX file, as sentences: works that are there twice, incomplete, uncited, missing."""
+    works = re.findall(r"^@(\w+)\{(\w+),(.+?)^\}", bibliography, flags=re.MULTILINE | re.DOTALL)
+    keys = [key for _, key, _ in works]
+    cited = {
+        key.strip() for keys in re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", text) for key in keys.split(",")
+    }
+    wrong = [f"{key} stands there twice" for key, times in Counter(keys).items() if times > 1]
+    wrong += [f"{key} is cited nowhere" for key in keys if key not in cited]
+    wrong += [f"{key} is cited, and is no work" for key in sorted(cited - set(keys))]
+    for kind, key, entry in works:
+        fields = set(re.findall(r"^\s*(\w+)\s*=", entry, flags=re.MULTILINE))
+        wanted = ({"author"}, {"title"}, {"year"}, *FIELDS[kind.lower()])
+        wrong += [f"{key} has no {' or '.join(sorted(names))}" for names in wanted if not names & fields]
+    return wrong
