@@ -1,5 +1,6 @@
 """The book says one thing once: chapters and plan agree, and what breaks this is noticed."""
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -210,3 +211,66 @@ WORK = """@article{one2001,
 def test_a_work_that_is_incomplete_or_not_cited_is_noticed(bibliography, text, complaint):
     assert consistency.wrong_works(WORK, "{cite}`one2001`") == []
     assert complaint in consistency.wrong_works(bibliography, text)
+
+
+# What is told twice -----------------------------------------------------------------------------------------
+
+# What several pages say in one form, on purpose.
+TEMPLATES = [
+    r"This is the solved copy\..*?accepts\s+them\s+all",
+    r"What\s+stands\s+behind\s+a\s+d.{1,80}in\s+its\s+shape(?:;\s+`\w+`\s+is\s+what\s+arrives\s+from\s+above)?",
+    r"A last check needs no reference at all.*?predicts(?:\.\s+The\s+central\s+difference.*?digits\s+here)?",
+    r"It tells you at once what is right, and if not, what is wrong and why",
+    r"First,? a few questions that need no code",
+    r"The \{doc\}`exercise notebook <[^>]*>` has \w+ exercises, each checked at once",
+    r"layers that this chapter has not shown",
+    r"\*\*Signature:\*\*.*?\n\n",
+    r"[Tt]he gradient of [^.]{1,40}\s+has\s+arrived\.\s+Send\s+it\s+on",
+    r"Take the example in the head, and let",
+    r"says how it is known,? and leads to the cell that\s+checks it",
+]
+
+
+def texts_of_the_book():
+    """{page: prose}: a chapter with its exercises and its quiz, without its opening, is one page."""
+    found = {}
+    for path in PAGES:
+        text = words_of(path)
+        if path.suffix == ".md":
+            text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
+        elif path.parent.name == "solutions":
+            text = text[text.index("This is the solved copy") :]
+        elif path.parent.name == "quizzes":
+            text = "\n\n".join(re.findall(r'"(?:question|answer|feedback)": "(.*?)"[,}\n]', text))
+        name = path.name[:2] if path.suffix != ".md" else path.name
+        found[name] = found.get(name, "") + "\n\n" + consistency.OPENING.sub("", text)
+    return found
+
+
+def test_nothing_is_told_in_the_same_words_on_two_pages():
+    texts = texts_of_the_book()
+    assert len(texts) > 25 and all(len(text) > 1000 for name, text in texts.items() if name.isdigit())
+    for template in TEMPLATES:
+        holding = [name for name, text in texts.items() if re.search(template, text, flags=re.DOTALL)]
+        assert len(holding) > 1, f"no two pages hold {template}"
+    pattern = re.compile("|".join(TEMPLATES), flags=re.DOTALL)
+    assert consistency.told_twice({name: pattern.sub("\n\n", text) for name, text in texts.items()}, 10) == []
+
+
+def test_what_is_told_twice_is_found():
+    texts = {
+        "1": "# Title\n\nWe say: a falling loss, $L$, is\nno {term}`evidence <x>` at all.\n\n* A list.",
+        "2": "And **a falling loss**, `L`, is no evidence at all for it. A falling loss is no evidence.",
+        "3": "A falling loss\n\nis no evidence at all.",
+    }
+    assert consistency.told_twice(texts, 8) == [("a falling loss ~ is no evidence at all", {"1", "2"})]
+    assert consistency.told_twice(texts, 9) == []
+    found = consistency.told_twice(texts, 5)
+    assert found[0][1] == {"1", "2"} and ("is no evidence at all", {"1", "2", "3"}) in found
+    assert consistency.told_twice({"1": texts["2"], "2": "Nothing."}, 2) == []
+
+
+def test_formulas_and_code_are_no_words():
+    texts = {"1": "with $a$, $b$, `c` and $d$", "2": "with $e$, `f`, $g$ and $h$"}
+    assert consistency.told_twice(texts, 2) == [("with ~ ~ ~ and ~", {"1", "2"})]
+    assert consistency.told_twice(texts, 3) == []

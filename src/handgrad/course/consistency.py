@@ -7,12 +7,13 @@ earlier ones of which a part is enough; other labels, as "**Said here:**" and "*
 Outside the opening, a chapter that sends its reader on to a later one is met there: `unanswered` lists the
 links ahead that no link of the later chapter answers, `vague` the promises that name no chapter.
 
-The glossary is in order and used, `wrong_glossary`; the works are complete and cited, `wrong_works`.
+The glossary is in order and used, `wrong_glossary`; the works are complete and cited, `wrong_works`. What is
+told in two chapters is found by its words: `told_twice`.
 """
 
 import re
-from collections import Counter
-from itertools import pairwise
+from collections import Counter, defaultdict
+from itertools import combinations, pairwise, takewhile
 
 from .evidence import chapters
 
@@ -170,7 +171,7 @@ def wrong_glossary(terms, text):
 
 
 def wrong_works(bibliography, text):
-    """What is wrong with a BibTeX file, as sentences: works that are there twice, incomplete, uncited, missing."""
+    """What is wrong with a BibTeX file, as sentences: works twice, incomplete, uncited, missing."""
     works = re.findall(r"^@(\w+)\{(\w+),(.+?)^\}", bibliography, flags=re.MULTILINE | re.DOTALL)
     keys = [key for _, key, _ in works]
     cited = {
@@ -184,3 +185,41 @@ def wrong_works(bibliography, text):
         wanted = ({"author"}, {"title"}, {"year"}, *FIELDS[kind.lower()])
         wrong += [f"{key} has no {' or '.join(sorted(names))}" for names in wanted if not names & fields]
     return wrong
+
+
+# What is told twice -----------------------------------------------------------------------------------------
+
+
+def passages(text):
+    """The words of each paragraph, item and cell of a Markdown text; formulas and code are ~."""
+    text = re.sub(r"```.*?```|\$\$.*?\$\$", "\n\n", text, flags=re.DOTALL)
+    text = re.sub(r"\{\w+(?::\w+)?\}`([^`<]*)(?:<[^`>]*>)?`", r"\1", text)
+    text = re.sub(r"\$[^$]*\$|`[^`]*`", " ~ ", text)
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*>#|:]|\d+\.))|\|", text)
+    return [words for block in blocks if (words := re.findall(r"[\w’'~]+", block.lower()))]
+
+
+def told_twice(texts, length):
+    """The runs of at least `length` words that two texts share, as [(words, names)], the longest first.
+
+    texts: {name: Markdown}. A run ends where its paragraph ends; formulas and code in it do not count.
+    """
+    places = defaultdict(list)
+    for name, text in texts.items():
+        for passage in passages(text):
+            for start in range(len(passage) - length + 1):
+                places[tuple(passage[start : start + length])].append((name, passage, start))
+    found = defaultdict(set)
+    for shared in places.values():
+        for (name, passage, start), (other, beside, there) in combinations(shared, 2):
+            if name != other and (not start or not there or passage[start - 1] != beside[there - 1]):
+                run = _common(passage[start:], beside[there:])
+                if len(run) - run.count("~") >= length:
+                    found[" ".join(run)] |= {name, other}
+    return sorted(found.items(), key=lambda pair: (-len(pair[0].split()), pair[0]))
+
+
+def _common(words, others):
+    """The words with which two lists begin."""
+    same = list(takewhile(lambda pair: pair[0] == pair[1], zip(words, others)))
+    return [word for word, _ in same]
