@@ -274,3 +274,27 @@ def test_formulas_and_code_are_no_words():
     texts = {"1": "with $a$, $b$, `c` and $d$", "2": "with $e$, `f`, $g$ and $h$"}
     assert consistency.told_twice(texts, 2) == [("with ~ ~ ~ and ~", {"1", "2"})]
     assert consistency.told_twice(texts, 3) == []
+
+
+# One name for a thing ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", [page for page in PAGES if page.suffix != ".json"], ids=lambda path: path.stem
+)
+def test_every_page_calls_a_thing_by_its_name(path):
+    assert consistency.other_names(words_of(path)) == []
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ("A Feedforward layer.", ["Feedforward"]),
+        ("The weights of attention, and an optimiser.", ["optimiser", "weights of attention"]),
+        ("Pre-norm, an optimizer and a feed-forward layer are names.", []),
+        ("See {term}`an elementwise step <activation>` and {doc}`page <encoder-decoder>`.", ["elementwise"]),
+        ('`feedforward`, $center$, "a gray area" and (label-smoothing)', ["label-smoothing"]),
+    ],
+)
+def test_another_name_is_noticed(text, found):
+    assert [words for words, _ in consistency.other_names(text)] == found

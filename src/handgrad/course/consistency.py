@@ -8,7 +8,8 @@ Outside the opening, a chapter that sends its reader on to a later one is met th
 links ahead that no link of the later chapter answers, `vague` the promises that name no chapter.
 
 The glossary is in order and used, `wrong_glossary`; the works are complete and cited, `wrong_works`. What is
-told in two chapters is found by its words: `told_twice`.
+told in two chapters is found by its words, `told_twice`; and a thing has one name and one spelling,
+`other_names`.
 """
 
 import re
@@ -223,3 +224,52 @@ def _common(words, others):
     """The words with which two lists begin."""
     same = list(takewhile(lambda pair: pair[0] == pair[1], zip(words, others)))
     return [word for word, _ in same]
+
+
+# One name for a thing ---------------------------------------------------------------------------------------
+
+NAMES = {
+    r"optimis(?:er|ation)s?": "optimizer, optimization",
+    r"normalisation": "normalization",
+    r"(?:initial|recogn|factor|memor|minim|maxim|summar|organ|real|emphas)iz(?:e|ed|es|ing|ation)": "-ise",
+    r"normaliz(?:e|ed|es|ing)": "normalise",
+    r"colors?|colored": "colour",
+    r"neighbors?|behaviors?|favor": "-our",
+    r"center(?:s|ed)?|gray|modeling|labeled": "centre, grey, modelling, labelled",
+    r"feed ?forward": "feed-forward",
+    r"multi ?head": "multi-head",
+    r"(?:self|cross) attention": "self-attention, cross-attention",
+    r"cross entropy": "cross-entropy",
+    r"soft-max": "softmax",
+    r"one hot": "one-hot",
+    r"layer norm": "LayerNorm, layer normalization",
+    r"sublayers?": "sub-layer",
+    r"(?:pre|post|output) ?norm": "pre-norm, post-norm, output-norm",
+    r"encoder-decoder": "encoder–decoder",
+    r"label-smoothing|teacher-forcing": "label smoothing, teacher forcing",
+    r"weights of attention|attention probabilities": "attention weights",
+    r"blind rows?|fully masked": "blind query",
+    r"skip connections?": "residual connection",
+    r"mini-?batch(?:es)?": "batch",
+    r"step sizes?": "rate",
+    r"nonzero": "not 0",
+    r"elementwise|element-wise": "entry by entry",
+    r"back-?propagated?": "backward",
+}
+"""What is called otherwise in this book: a pattern of words, and the name."""
+
+
+def other_names(text):
+    """The words in a Markdown text that have another name in this book: [(words, name)].
+
+    Code, formulas, addresses, comments and what stands in quotation marks are not read.
+    """
+    text = re.sub(r"```.*?```|\$\$.*?\$\$|<!--.*?-->", " ", text, flags=re.DOTALL)
+    text = re.sub(r"\{\w+(?::\w+)?\}`([^`<]*)(?:<[^`>]*>)?`", r"\1", text)
+    text = re.sub(r"\$[^$]*\$|`[^`]*`|\]\([^)]*\)|^\([\w-]+\)=|\S+://\S+", " ", text, flags=re.MULTILINE)
+    text = re.sub(r'["“][^"“”]*["”]', " ", text)
+    return [
+        (match[0], name)
+        for pattern, name in NAMES.items()
+        for match in re.finditer(rf"(?<![\w-])(?:{pattern})(?![\w-])", text, flags=re.IGNORECASE)
+    ]
