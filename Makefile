@@ -14,6 +14,9 @@ export OMP_NUM_THREADS ?= 1
 PYTEST := $(BIN)/python -m pytest -n 2
 NOTEBOOKS := $(filter-out %.mine.ipynb,$(wildcard notebooks/*.ipynb notebooks/*/*.ipynb))
 
+# What every page depends on. If it is as in the last build that went well, only pages that changed are read again.
+FRAME := _config.yml _toc.yml constraints.txt $(wildcard book/*.yml book/*.bib book/_*/*.* src/handgrad/course/*.py)
+
 .DEFAULT_GOAL := help
 .PHONY: help book test bench times site lab progress exercises chapter lint format clean
 
@@ -21,8 +24,10 @@ help: ## Show this list
 	@awk -F ': .*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 book: $(READY) ## Execute the notebooks and build the book; any warning is an error
-	rm -rf _build/html _build/.doctrees _build/jupyter_execute
-	$(BIN)/jupyter-book build -W -n --keep-going .
+	@cat $(FRAME) | cksum | cmp -s - _build/frame || rm -rf _build/html _build/.doctrees _build/jupyter_execute
+	@rm -f _build/frame
+	$(BIN)/jupyter-book build -W -n --keep-going --all .
+	@cat $(FRAME) | cksum > _build/frame
 	@echo
 	@echo "The book is built. Open it:   file://$(CURDIR)/_build/html/index.html"
 	@echo "or serve it:                  $(BIN)/python -m http.server --directory _build/html 8000"

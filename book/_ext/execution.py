@@ -40,13 +40,18 @@ def key(notebook, path):
 
     Its code; the package, without the rooms of other chapters; Python and all libraries that are installed;
     and the files and folders that a string in its code names, such as a quiz or a record of measured times.
+    Where the book lies does not matter: a copy of it may keep its runs.
     """
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     parts = [notebook.metadata.get("kernelspec", {}).get("name", ""), *_libraries()]
     for cell in cells:
         parts += [cell.source, *sorted(RUN_OTHERWISE & set(cell.metadata.get("tags", ())))]
-    for file in [*_package_for(path.stem, cells), *_named(cells, path.parent)]:
-        parts += [str(file), hashlib.sha256(file.read_bytes()).hexdigest()]
+    for start, files in (
+        (PACKAGE, _package_for(path.stem, cells)),
+        (path.parent, _named(cells, path.parent)),
+    ):
+        for file in files:
+            parts += [os.path.relpath(file, start), hashlib.sha256(file.read_bytes()).hexdigest()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -129,21 +134,41 @@ class Runs:
         self.started[path] = self.pool.submit(_run, copy.deepcopy(notebook), path, kept, word, **options)
 
 
+def notebooks_among(app, env, pages):
+    """The pages that are notebooks, and will run: [(page, path of its file, notebook)]."""
+    config = env.mystnb_config
+    for page in pages:
+        path = Path(env.doc2path(page))
+        text = path.read_text(encoding="utf-8")
+        reader = create_nb_reader(str(path), env.myst_config, config, text)
+        left_out = any(path.match(pattern) for pattern in config.execution_excludepatterns)
+        if reader is not None and not left_out:
+            yield page, path, reader.read(text)
+
+
+def runs_again(app, env, added, changed, removed):
+    """The pages whose file is as it was, but not what their notebook depends on: they are read again."""
+    same = env.found_docs - added - changed - removed
+    return [
+        page
+        for page, path, notebook in notebooks_among(app, env, sorted(same))
+        if word_of(kept_for(app.srcdir, page)) != key(notebook, path)
+    ]
+
+
+def word_of(kept):
+    """The key with which a run was kept, or None if there is none."""
+    return nbformat.read(kept, as_version=4).metadata.get("run", {}).get("key") if kept.exists() else None
+
+
 def ahead_of_pages(app, env, docnames):
     """Start every notebook among the pages that will be read."""
     config = env.mystnb_config
     app.runs = runs = Runs(app.srcdir)
-    ready = []
-    for page in docnames:
-        path = Path(env.doc2path(page))
-        text = path.read_text(encoding="utf-8")
-        reader = create_nb_reader(str(path), env.myst_config, config, text)
-        if reader is not None and not any(
-            path.match(pattern) for pattern in config.execution_excludepatterns
-        ):
-            notebook = reader.read(text)
-            budget = notebook.metadata.get("handgrad", {}).get("budget", 0)
-            ready.append((-budget, page, path, notebook))
+    ready = [
+        (-notebook.metadata.get("handgrad", {}).get("budget", 0), page, path, notebook)
+        for page, path, notebook in notebooks_among(app, env, docnames)
+    ]
     options = {"timeout": config.execution_timeout, "allow_errors": config.execution_allow_errors}
     for _, page, path, notebook in sorted(ready, key=lambda job: job[:2]):
         runs.start(notebook, path, page, **options)
@@ -177,6 +202,7 @@ def stop(app, exception):
 
 
 def setup(app):
+    app.connect("env-get-outdated", runs_again)
     app.connect("env-before-read-docs", ahead_of_pages)
     app.connect("build-finished", stop)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

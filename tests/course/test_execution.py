@@ -1,6 +1,8 @@
 """What a page shows was run with what is there now: a run is kept until something changes that it used."""
 
+import shutil
 import threading
+from types import SimpleNamespace
 
 import nbformat.v4 as nb
 import pytest
@@ -108,3 +110,28 @@ def test_a_run_that_fails_is_reported_and_not_kept(package):
     texts, error = gave(package, "print(1); 1 / 0")
     assert texts == ["1\n"] and "ZeroDivisionError" in str(error)
     assert not list((package / "kept").rglob("*"))
+
+
+def test_a_page_is_read_again_when_its_notebook_would_give_something_else(package, monkeypatch):
+    """A page whose file is the same: if a file that it reads changed, or if no run was kept; not else."""
+    page, path = "notebooks/08_attention", package / "08_attention.ipynb"
+    app, env = SimpleNamespace(srcdir=package / "kept"), SimpleNamespace(found_docs={page, "book/notation"})
+    monkeypatch.setattr(
+        execution, "notebooks_among", lambda app, env, pages: [(page, path, notebook(CODE))] * (page in pages)
+    )
+
+    def again(changed=()):
+        return execution.runs_again(app, env, set(), set(changed), set())
+
+    assert again() == [page]
+    gave(package, CODE)
+    assert again() == []
+    (package / "quiz.json").write_text("[2]")
+    assert again() == [page] and again(changed=[page]) == []
+
+
+def test_a_copy_of_the_book_elsewhere_keeps_its_runs(package, monkeypatch, tmp_path_factory):
+    before, elsewhere = key(package, CODE, "read('records')"), tmp_path_factory.mktemp("elsewhere")
+    shutil.copytree(package, elsewhere, dirs_exist_ok=True)
+    monkeypatch.setattr(execution, "PACKAGE", elsewhere / "handgrad")
+    assert key(elsewhere, CODE, "read('records')") == before

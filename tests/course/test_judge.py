@@ -150,6 +150,7 @@ STORIES = """
 """
 SMALL = Exercise(
     centre,
+    asks="Centring a batch.",
     outputs="y s",
     inputs={"x": repeating("B T D"), "w": scales("D")},
     stories=STORIES,
@@ -353,6 +354,7 @@ def slope(x, a, D):
 
 CURVE = Derivation(
     slope,
+    asks="The slope of a cubic.",
     domains={"x": "real", "a": "positive", "D": "count"},
     stories="""
     - This is the function, not its slope.
@@ -416,7 +418,7 @@ def test_a_delta_tells_where_a_formula_is_right():
     def off_diagonal(delta, x):
         return delta * x + x**2
 
-    entry = Derivation(off_diagonal, {"delta": "delta", "x": "real"}, "", "- one\n- two")
+    entry = Derivation(off_diagonal, {"delta": "delta", "x": "real"}, "", "- one\n- two", asks="A delta.")
     assert "right where delta = 0" in entry.judge(lambda delta, x: delta * 9 * x**7 + x**2).diagnosis
 
 
@@ -580,7 +582,12 @@ def sums_and_means(x):
 
 
 PAIR = Exercise(
-    sums_and_means, outputs="total mean", inputs={"x": repeating("B T D")}, stories="", hints="- one"
+    sums_and_means,
+    asks="Two ways to add up.",
+    outputs="total mean",
+    inputs={"x": repeating("B T D")},
+    stories="",
+    hints="- one",
 )
 
 

@@ -12,6 +12,7 @@ def §{topic}_slope(x_0, x_1, w_0, w_1):
 
 SLOPE = Derivation(
     §{topic}_slope,
+    asks="✎ The chain rule through a square and a sum.",
     domains={"x_0": "real", "x_1": "real", "w_0": "real", "w_1": "real"},
     stories="""
     - ✎ The inner derivative is missing: the output changes with x_0 by w_0.
@@ -38,6 +39,7 @@ def §{topic}_dx(dy, W):
 
 DX = Exercise(
     §{topic}_dx,
+    asks="✎ Which way round a matrix stands in a backward.",
     outputs="dx",
     inputs={"dy": normal("B T F"), "W": normal("D F")},
     stories="""

@@ -31,6 +31,7 @@ def softmax_ds(da, a):
 
 SOFTMAX_DS = Exercise(
     softmax_ds,
+    asks="The product of softmax's Jacobian and a gradient, row by row, without the matrix.",
     outputs="ds",
     inputs={"da": normal("B T S"), "a": A},
     shipped=lambda da, a: softmax_backward(da, {"a": a}),
@@ -74,6 +75,7 @@ def variance_by_squares(K, sigma_q, sigma_k, mu_q, mu_k):
 
 SCORE_VARIANCE = Derivation(
     score_variance,
+    asks="The variance of a sum of products when the usual zero means are not assumed.",
     domains={"K": "count", "sigma_q": "positive", "sigma_k": "positive", "mu_q": "real", "mu_k": "real"},
     ways=(variance_by_squares,),
     stories="""
@@ -143,6 +145,7 @@ BLIND = {"a query that may attend to nothing": {"mask": MASK.then(with_a_blind_q
 LARGE = {"scores of many thousands": {"q": Q.then(lambda q: 300 * q), "k": K.then(lambda k: 300 * k)}}
 MASKED_ATTENTION = Exercise(
     masked_attention,
+    asks="A masked softmax that stays finite: rows where nothing is allowed, and very large scores.",
     outputs="y a",
     inputs=ATTENTION,
     special=BLIND | LARGE,
@@ -208,6 +211,7 @@ def temperature_gradients(ds, q, k, theta):
 
 TEMPERATURE_GRADIENTS = Exercise(
     temperature_gradients,
+    asks="The gradient of a learned scale that some axes share and others do not.",
     outputs="dq dk dtheta",
     inputs={
         "ds": normal("B H T S"),
@@ -261,6 +265,7 @@ def capped_gradients(ds, q, k, cap):
 
 CAPPED_GRADIENTS = Exercise(
     capped_gradients,
+    asks="One more link in the chain between products and scores, taken at the right place.",
     outputs="dq dk",
     inputs={"ds": normal("B T S"), "q": Q, "k": K, "cap": number(1.5)},
     stories="""
@@ -336,6 +341,7 @@ def sink_as_a_key(dy, q, k, v, sink):
 
 SINK_GRADIENTS = Exercise(
     sink_gradients,
+    asks="Weights that add up to less than 1: the gradient of the extra score, and what it changes.",
     outputs="dq dk dv dsink",
     inputs={"dy": DY, "q": Q, "k": K, "v": V, "sink": number(0.7)},
     ways=(sink_as_a_key,),

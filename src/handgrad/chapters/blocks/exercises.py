@@ -24,6 +24,7 @@ def macaron_slope(x, a, b, c):
 
 MACARON_SLOPE = Derivation(
     macaron_slope,
+    asks="The chain rule through three residual steps, each taken at its own input.",
     domains={"x": "real", "a": "real", "b": "real", "c": "real"},
     stories="""
     - The half of the first half step is lost: ½ a x² has the slope a x.
@@ -136,6 +137,7 @@ def joined(rng, shape):
 
 MERGED = Exercise(
     merged_gradients,
+    asks="Which part of a joined sequence belongs to whom, and all paths to the tokens.",
     outputs="dx dmemory",
     inputs={"dy": normal("B T D"), "dasks": normal("B T D"), "dread": Draw("B S T D", joined)},
     stories="""
@@ -233,6 +235,7 @@ def parallel_gradients(dy, da, df, x, gamma):
 
 PARALLEL = Exercise(
     parallel_gradients,
+    asks="Two branches behind one norm: what is added before its backward and what after.",
     outputs="dx dgamma",
     inputs={
         "dy": normal("B T D"),
@@ -365,6 +368,7 @@ def same_block_twice(dy, x, W):
 
 TWICE = Exercise(
     same_block_twice,
+    asks="One matrix used at two inputs, and the order of the backward.",
     outputs="dx dW",
     inputs={"dy": normal("B T D"), "x": X, "W": SQUARE},
     stories="""
@@ -492,6 +496,7 @@ def sandwich_gradients(dy, x, W, b, gamma_in, gamma_out):
 
 SANDWICH = Exercise(
     sandwich_gradients,
+    asks="A backward composed of two norms, a linear layer and a skip, in the right order.",
     outputs="dx dW",
     inputs={
         "dy": normal("B T D"),

@@ -21,6 +21,7 @@ def shared_backward(dy, x, r):
 
 SHARED_BACKWARD = Exercise(
     shared_backward,
+    asks="Over which axes a gradient is summed, for each array that the forward has broadcast.",
     outputs="dx dr dp",
     inputs={"dy": DY, "x": X, "r": Draw("B T", lambda rng, shape: rng.uniform(0.4, 2.0, shape))},
     stories="""
@@ -129,6 +130,7 @@ def best_step(eta, f, f_2):
 
 BEST_STEP = Derivation(
     best_step,
+    asks="Bounding truncation and rounding together, and the step at which their sum is smallest.",
     domains={"eta": "positive", "f": "positive", "f_2": "positive"},
     stories="""
     - The number under the root is half of what it should be. Either only one of the two values was
@@ -190,6 +192,7 @@ def weighted_mean_backward(dy, x, w):
 
 WEIGHTED_MEAN_BACKWARD = Exercise(
     weighted_mean_backward,
+    asks="The quotient rule for a weight that stands above and below the fraction line.",
     outputs="dx dw",
     inputs={
         "dy": normal("B D"),
@@ -259,6 +262,7 @@ def blind_direction(v, wrong, right):
 
 BLIND_DIRECTION = Exercise(
     blind_direction,
+    asks="Seeing one number of a check as a scalar product, and which errors it cannot see.",
     outputs="direction",
     inputs={"v": normal("B T D"), "wrong": normal("B T D"), "right": normal("B T D")},
     special={
@@ -344,6 +348,7 @@ def convolution_backward(dy, x, w):
 
 CONVOLUTION_BACKWARD = Exercise(
     convolution_backward,
+    asks="The adjoint of a shift in time, and a kernel that all places share.",
     outputs="dx dw",
     inputs={"dy": DY, "x": X, "w": normal("K")},
     only={

@@ -52,6 +52,7 @@ def winners_along(axis, values):
 
 MAX_POOL_DX = Exercise(
     max_pool_dx,
+    asks="Where the gradient of a maximum goes, feature by feature, when there is padding.",
     outputs="dx",
     inputs={"dy": normal("B D"), "x": normal("B S D").then(lambda x: x - 1), "real": REAL},
     stories="""
@@ -192,6 +193,7 @@ def f1_of_shares(counts):
 
 MACRO_F1 = Exercise(
     macro_f1,
+    asks="A mean over classes, and what becomes of classes that are never met or never called.",
     outputs="score",
     inputs={"counts": Draw("V V", counted_calls)},
     ways=(f1_of_shares,),
@@ -285,6 +287,7 @@ def several_labels_du(u, y, known, w):
 
 SEVERAL_LABELS_DU = Exercise(
     several_labels_du,
+    asks="Yes-or-no losses with weights and unknown answers, and the denominator of their mean.",
     outputs="du",
     inputs={
         "u": normal("B V"),
@@ -390,6 +393,7 @@ def attention_pool_backward(dy, x, w, real):
 
 ATTENTION_POOL_BACKWARD = Exercise(
     attention_pool_backward,
+    asks="A token that counts as a value and through its score, under a softmax with padding.",
     outputs="dx dw",
     inputs={
         "dy": normal("B D"),
@@ -527,6 +531,7 @@ def contrastive_gradients(u, v, tau):
 
 CONTRASTIVE_GRADIENTS = Exercise(
     contrastive_gradients,
+    asks="A product of two encodings under a softmax, back to both and to the temperature.",
     outputs="du dv dtau",
     inputs={
         "u": normal("S D"),

@@ -39,6 +39,7 @@ def gated_gradients(dy, c, alpha):
 ALPHA = Draw("H", lambda rng, shape: rng.normal(0.3, 0.7, shape))
 GATE_GRADIENTS = Exercise(
     gated_gradients,
+    asks="A gate that begins closed: what gets a gradient at the start, and what does not.",
     outputs="dc dalpha",
     inputs={"dy": normal("B T D"), "c": repeating("B H T D", axis=2), "alpha": ALPHA},
     special={"gates that are still closed": {"alpha": ALPHA.then(lambda alpha: 0 * alpha)}},
@@ -115,6 +116,7 @@ def frozen_layers(memory, dk, dv, W_K, W_V, learns):
 
 FROZEN_LAYERS = Exercise(
     frozen_layers,
+    asks="What a frozen layer stops, and what still flows through it.",
     outputs="dmemory dW_K dW_V",
     inputs={
         "memory": repeating("B S D"),
@@ -220,6 +222,7 @@ def rows_with_zeros(rng, shape):
 
 COVERAGE_DS = Exercise(
     coverage_ds,
+    asks="A penalty on a sum over targets, sent back through the softmax of each row.",
     outputs="ds",
     inputs={
         "a": Draw("B T S", rows_with_zeros),
@@ -304,6 +307,7 @@ def normalised_once(parts, u, gamma):
 
 NORMALISED_ONCE = Exercise(
     normalised_once,
+    asks="What to add before the backward of a norm, and the gradient of its scale.",
     outputs="du dgamma",
     inputs={"parts": normal("H B S D"), "u": repeating("B S D"), "gamma": scales("D")},
     stories="""
@@ -396,6 +400,7 @@ def shipped_latents(dy, latents, k, v, real):
 
 LATENT_GRADIENTS = Exercise(
     latent_queries,
+    asks="Parameters in the place of queries: what is summed over the batch, under padding.",
     outputs="dlatents dk dv",
     inputs={
         "dy": normal("B T E"),

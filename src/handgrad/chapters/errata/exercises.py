@@ -42,6 +42,7 @@ def fixed(letters, array):
 LETTERS = {"q": "T K", "k": "S K", "dy": "T E", "dq": "B T K", "dk": "B S K", "dv": "B S E"}
 REFUTATIONS = Exercise(
     two_refutations,
+    asks="Writing a test from invariances, with no right answer to compare with.",
     outputs="turned shifted",
     inputs={name: normal(letters) for name, letters in LETTERS.items()},
     special={
@@ -179,6 +180,7 @@ def columns_into_rows(dz, x, W_q, W_k, W_v):
 
 INTO_ROWS = Exercise(
     columns_into_rows,
+    asks="Translating a text that writes tokens as columns, and differentiating it in rows.",
     outputs="dx dW_k",
     inputs={
         "dz": normal("B T E"),
@@ -287,6 +289,7 @@ def repaired_weight_norm(dy, x, v, g):
 
 WEIGHT_NORM = Exercise(
     repaired_weight_norm,
+    asks="Which of two plausible lines is wrong, and what the author's test could not see.",
     outputs="dv dg",
     inputs={"dy": normal("B T F"), "x": repeating("B T D"), "v": normal("D F"), "g": scales("F")},
     stories="""
@@ -370,6 +373,7 @@ def causal_crossover(D, H, H_kv, K, F):
 
 CROSSOVER = Derivation(
     causal_crossover,
+    asks="Counting a block exactly: shared heads, a gated layer, allowed pairs only.",
     domains={"D": "count", "H": "count", "H_kv": "count", "K": "count", "F": "count"},
     stories="""
     - All T² pairs are counted. Key j ≤ i is one of i + 1, so there are T (T + 1)/2 of them.
@@ -480,6 +484,7 @@ def with_an_empty_one(rng, shape):
 
 MEAN_OF_MEANS = Exercise(
     mean_of_means,
+    asks="How much each token weighs when every sequence counts the same.",
     outputs="loss dz",
     inputs={
         "z": normal("B T V").then(lambda z: 2 * z),

@@ -25,6 +25,7 @@ def swish_beta_slope(x, beta):
 
 SWISH_BETA_SLOPE = Derivation(
     swish_beta_slope,
+    asks="The chain rule by a parameter inside a gate, not by its input.",
     domains={"x": "real", "beta": "real"},
     stories="""
     - This is the derivative by x. Here x is held still and β moves.
@@ -72,6 +73,7 @@ def equal_units(D, F):
 
 EQUAL_UNITS = Derivation(
     equal_units,
+    asks="Counting parameters, biases included, and solving for a width.",
     domains={"D": "count", "F": "count"},
     stories="""
     - This is 2F/3, the rule without biases, or with F and F' entries for every bias. The last bias of each
@@ -146,6 +148,7 @@ def prelu_backward(dy, x, alpha):
 
 PRELU_BACKWARD = Exercise(
     prelu_backward,
+    asks="A layer with a kink, and the gradient of a parameter that all tokens share.",
     outputs="dx dalpha",
     inputs={"dy": normal("B T D"), "x": X, "alpha": normal("D")},
     stories="""
@@ -214,6 +217,7 @@ def squared_relu_backward(dy, x, W_1, W_2):
 
 SQUARED_RELU_BACKWARD = Exercise(
     squared_relu_backward,
+    asks="A whole backward: two matrices, an activation between them, and its own slope.",
     outputs="dx dW_1 dW_2",
     inputs={"dy": normal("B T D"), "x": X, "W_1": normal("D F"), "W_2": normal("F D")},
     stories="""
@@ -297,6 +301,7 @@ def two_experts_backward(dy, x, W_a, W_b, w):
 
 TWO_EXPERTS_BACKWARD = Exercise(
     two_experts_backward,
+    asks="A token that is used three times: by both experts and by the gate.",
     outputs="dx dW_a dW_b dw",
     inputs={
         "dy": normal("B T E"),

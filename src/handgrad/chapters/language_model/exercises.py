@@ -33,6 +33,7 @@ def bits_per_byte(nats, length, real):
 
 BITS_PER_BYTE = Exercise(
     bits_per_byte,
+    asks="A fair mean over tokens of different length, in the right unit and without padding.",
     outputs="bits",
     inputs={
         "nats": Draw("B T", lambda rng, shape: rng.exponential(2, shape)),
@@ -194,6 +195,7 @@ def first_at_first(rng, shape):
 
 UNLIKELIHOOD_DZ = Exercise(
     unlikelihood_dz,
+    asks="A new loss on softmax, written so that it survives a probability that rounds to 1.",
     outputs="dz",
     inputs={"z": normal("B S V"), "unwanted": Draw("B S", characters)},
     special={
@@ -240,6 +242,7 @@ def spread(rng, shape):
 
 MIN_P_DZ = Exercise(
     min_p_dz,
+    asks="Cross-entropy among what was kept, and a mean over the places that count, perhaps none.",
     outputs="dz",
     inputs={"z": Draw("B S V", spread), "targets": Draw("B S", characters), "share": number(0.1)},
     special={
@@ -323,6 +326,7 @@ def fading_memory_gradient(E, w, y, alpha):
 
 FADING_MEMORY_GRADIENT = Exercise(
     fading_memory_gradient,
+    asks="Backward through a recurrence in time, with one table at both ends.",
     outputs="dE",
     inputs={
         "E": normal("V D"),
@@ -438,6 +442,7 @@ def ring_step(q, k_new, v_new, k_ring, v_ring, t):
 
 RING_STEP = Exercise(
     ring_step,
+    asks="Addresses that wrap around, slots that are still empty, and arguments left as they are.",
     outputs="y k v",
     inputs={
         "q": normal("B H K"),

@@ -28,6 +28,7 @@ def tied_row_by_difference(e_0, e_1, scale):
 
 TIED_ROW = Derivation(
     tied_row,
+    asks="A parameter that is both input and output weight: the gradient along both paths.",
     domains={"e_0": "real", "e_1": "real", "scale": "positive"},
     ways=(tied_row_by_difference,),
     stories="""
@@ -89,6 +90,7 @@ def twice_backward(dy, x, W, b):
 
 TWICE_BACKWARD = Exercise(
     twice_backward,
+    asks="Shared weights: each use with the input and the gradient of its own place.",
     outputs="dx dW db",
     inputs={"dy": normal("B T D"), "x": X, "W": normal("D D"), "b": scales("D")},
     stories="""
@@ -185,6 +187,7 @@ def low_rank_by_matrix(dy, x, W, A, C, g):
 
 LOW_RANK_BACKWARD = Exercise(
     low_rank_backward,
+    asks="A product of two small matrices: order, a constant factor, and a part that is frozen.",
     outputs="dx dA dC",
     inputs={
         "dy": normal("B T F"),
@@ -256,6 +259,7 @@ def blocks_backward(dy, x, W):
 
 BLOCKS_BACKWARD = Exercise(
     blocks_backward,
+    asks="Cutting features into groups and joining them, forward and back, in the right order.",
     outputs="dx dW",
     inputs={"dy": normal("B T H*E"), "x": repeating("B T H*K"), "W": normal("H K E")},
     stories="""
@@ -472,6 +476,7 @@ def times(tokens, E):
 
 BAG_BACKWARD = Exercise(
     bag_backward,
+    asks="A look-up with repeated ids, and a mean over windows of different length, empty ones too.",
     outputs="dE",
     inputs={"dy": normal("B D"), "tokens": WINDOWS, "E": normal("V D")},
     special={"a window of padding only": {"tokens": WINDOWS.then(with_an_empty_one)}},

@@ -117,6 +117,7 @@ class MaskExercise(Exercise):
 
 PACKED_MASK = MaskExercise(
     packed_mask,
+    asks="Combining three conditions on pairs of positions into one Boolean mask.",
     outputs="mask",
     inputs={"documents": Draw("B T", documents)},
     shipped=packed_by_loops,
@@ -221,6 +222,7 @@ def softmax_of_some(s):
 
 WINDOW_GRADIENTS = Exercise(
     window_gradients,
+    asks="The whole backward of attention under a mask that has to be made first.",
     outputs="dq dk dv",
     inputs={"dy": VALUES, "q": QUERIES, "k": KEYS, "v": VALUES, "window": WINDOW},
     special={"a window of three": {"window": number(3)}},
@@ -328,6 +330,7 @@ def naive_softmax(s):
 BIAS_MASK = mask("B T S")
 BIAS_GRADIENT = Exercise(
     bias_gradient,
+    asks="A bias that all sequences share, under masks that differ, with queries that see nothing.",
     outputs="dbias",
     inputs={
         "dy": normal("B H T E"),
@@ -464,6 +467,7 @@ def closure(step):
 
 SEEN_THROUGH = Exercise(
     seen_through,
+    asks="How what may be seen spreads through layers with residual connections.",
     outputs="seen",
     inputs={"mask": Draw("S S", visible), "layers": SOME},
     shipped=seen_by_layers,
@@ -554,6 +558,7 @@ def counted_by_layers(influence, mask, layers):
 
 COUNT_LEAKS = Exercise(
     count_leaks,
+    asks="Writing a test that looks for leaks just where there must be none, and counts them.",
     outputs="leaks",
     inputs={"influence": Draw("B S S", influences), "mask": Draw("S S", visible), "layers": SOME},
     shipped=counted_by_layers,

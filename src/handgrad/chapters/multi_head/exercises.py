@@ -61,6 +61,7 @@ def fused_gradient(dq, dk, dv):
 
 FUSED_GRADIENT = Exercise(
     fused_gradient,
+    asks="The adjoint of cutting into heads, and the order in which heads and thirds stand.",
     outputs="dfused",
     inputs={"dq": HEADS, "dk": HEADS, "dv": HEADS},
     shipped=lambda dq, dk, dv: np.concatenate([merge_heads(d)[0] for d in (dq, dk, dv)], axis=-1),
@@ -186,6 +187,7 @@ def gate_gradients(dy, o, gate, W_O):
 
 GATE_GRADIENTS = Exercise(
     gate_gradients,
+    asks="One number for each head between its output and the output matrix, and every sum it takes.",
     outputs="do dgate dW_O",
     inputs={"dy": normal("B T D"), "o": HEADS, "gate": normal("H"), "W_O": normal("H*K D")},
     stories="""
@@ -329,6 +331,7 @@ def mixed_by_products(ds, u, P):
 
 MIXED_GRADIENTS = Exercise(
     mixed_gradients,
+    asks="A matrix that acts across heads, not features: its adjoint, and its own gradient.",
     outputs="du dP",
     inputs={"ds": normal("B E T S"), "u": normal("B H T S"), "P": normal("E H")},
     ways=(mixed_by_products,),
@@ -436,6 +439,7 @@ def latent_gradients(dk, dv, x, W_C, W_K, W_V):
 
 LATENT_GRADIENTS = Exercise(
     latent_gradients,
+    asks="An array that is used twice, between three matrices whose gradients are asked.",
     outputs="dx dW_C dW_K dW_V",
     inputs={
         "dk": normal("B S H*K"),
@@ -554,6 +558,7 @@ def shared_gradients(dy, q, m):
 
 SHARED_GRADIENTS = Exercise(
     shared_gradients,
+    asks="An array with two parts in attention, read many times: every use counts.",
     outputs="dq dm",
     inputs={
         "dy": HEADS,

@@ -36,6 +36,7 @@ def two_features_by_quotient(h, epsilon):
 
 TWO_FEATURES = Derivation(
     two_features,
+    asks="What ε does to the Jacobian of LayerNorm in the smallest case.",
     domains={"h": "real", "epsilon": "positive"},
     ways=(two_features_by_quotient,),
     stories="""
@@ -80,6 +81,7 @@ def layer_norm_dx(dy, y, gamma, beta, r):
 
 LAYER_NORM_DX = Exercise(
     layer_norm_dx,
+    asks="Rewriting a known backward in terms of what is still in memory.",
     outputs="dx",
     inputs={
         "dy": normal("B T D"),
@@ -144,6 +146,7 @@ def shipped_backward(dy, x, gamma, eps):
 
 REPAIRED_BACKWARD = Exercise(
     repaired_backward,
+    asks="Reading a plausible backward critically: faults that its author's test could not show.",
     outputs="dx dgamma dbeta",
     inputs=NORM,
     special={"features far from zero": {"x": X.then(lambda x: x + 40)}},
@@ -198,6 +201,7 @@ def batch_norm_dx(dy, x, gamma, eps):
 
 BATCH_NORM_DX = Exercise(
     batch_norm_dx,
+    asks="All paths through the mean and the variance, over other axes than those of the chapter.",
     outputs="dx",
     inputs={"dy": normal("B S D"), "x": TOKENS, "gamma": scales("D"), "eps": EPS},
     special={"features far from zero": {"x": TOKENS.then(lambda x: x + 40)}},
@@ -257,6 +261,7 @@ def qk_norm_backward(ds, q, k, g):
 
 QK_NORM_BACKWARD = Exercise(
     qk_norm_backward,
+    asks="The backward of a division by the length, joined to that of a product.",
     outputs="dq dk dg",
     inputs={
         "ds": normal("B T S"),

@@ -20,6 +20,7 @@ TABLES = {name: normal("D F") for name in ("p", "u", "g")}
 
 NESTEROV_STEP = Exercise(
     nesterov_step,
+    asks="Turning a description in words into an update, and keeping the right state.",
     outputs="p_new u_new",
     inputs=TABLES | {"eta": number(0.3), "beta": number(0.6)},
     stories="""
@@ -93,6 +94,7 @@ def wsd_by_floor(peak, floor, w, s, d):
 
 WSD_SUM = Derivation(
     wsd_sum,
+    asks="Counting steps exactly at both ends of a schedule, and summing them.",
     ways=(wsd_by_floor,),
     domains={"peak": "count", "floor": "positive", "w": "count", "s": "count", "d": "count"},
     stories="""
@@ -168,6 +170,7 @@ def rmsprop_length(eta, n, t):
 
 RMSPROP_LENGTH = Derivation(
     rmsprop_length,
+    asks="A geometric sum, and what a missing correction does to the first steps.",
     domains={"eta": "positive", "n": "count", "t": "count"},
     stories="""
     - This is the step with a bias correction. RMSProp has none, so v is too small at first, and the step
@@ -222,6 +225,7 @@ def l2_momentum(p, eta, beta, lam):
 
 L2_MOMENTUM = Derivation(
     l2_momentum,
+    asks="Unrolling two updates with the state carried along.",
     domains={"p": "real", "eta": "positive", "beta": "positive", "lam": "positive"},
     stories="""
     - This is decoupled decay, (1 − ηλ)² p. With the penalty λp goes through the velocity, which still holds
@@ -301,6 +305,7 @@ def momentum_backward(dp_new, du_new, u, g, eta, beta):
 
 MOMENTUM_BACKWARD = Exercise(
     momentum_backward,
+    asks="An update taken as a layer: a result that is used twice, and numbers that serve all entries.",
     outputs="dp du dg deta dbeta",
     inputs={name: normal("D F") for name in ("dp_new", "du_new", "u", "g")}
     | {"eta": number(0.3), "beta": number(0.6)},

@@ -138,6 +138,7 @@ def grid_by_einsum(dy):
 
 GRID_GRADIENTS = Exercise(
     grid_gradients,
+    asks="Summing one gradient for two tables that were broadcast along different axes.",
     outputs="drows dcolumns",
     inputs={"dy": normal("B S T D")},
     ways=(grid_by_einsum,),
@@ -246,6 +247,7 @@ def half_split_by_permutation(dy, angles):
 
 HALF_SPLIT_DX = Exercise(
     half_split_dx,
+    asks="The adjoint of a rotation, with columns paired in halves and some left alone.",
     outputs="dx",
     inputs={"dy": PARTLY_IN_PAIRS, "angles": ANGLES},
     shipped=half_split_by_permutation,
@@ -369,6 +371,7 @@ def slope_gradients(ds, q, k):
 
 SLOPE_GRADIENTS = Exercise(
     slope_gradients,
+    asks="A parameter of each head that multiplies a fixed table of distances.",
     outputs="dq dk dslope",
     inputs={"ds": normal("B H T S"), "q": normal("B H T K"), "k": normal("B H S K")},
     stories="""
@@ -483,6 +486,7 @@ def distance_table(ds, reach):
 
 DISTANCE_TABLE = Exercise(
     distance_table,
+    asks="Gathering the gradient of a table whose entries are used at many places, and at its ends.",
     outputs="dtable",
     inputs={"ds": normal("B H T S"), "reach": REACH},
     stories="""
@@ -817,6 +821,7 @@ def frequency_gradients(dy, x, omega):
 
 FREQUENCY_GRADIENTS = Exercise(
     frequency_gradients,
+    asks="Differentiating a rotation by its frequency, with positions counted from 0.",
     outputs="dx domega",
     inputs={
         "dy": in_pairs("B T K"),

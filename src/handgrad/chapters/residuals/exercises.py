@@ -30,6 +30,7 @@ def skip_share(a, u, n):
 
 SKIP_SHARE = Derivation(
     skip_share,
+    asks="How much of a gradient a norm lets through along the skip, and how depth compounds it.",
     domains={"a": "positive", "u": "positive", "n": "count"},
     stories="""
     - The skip is multiplied by a as well: on the way back its share is a times what the norm lets through.
@@ -110,6 +111,7 @@ def stochastic_depth_backward(dy, x, W, keep, p):
 
 STOCHASTIC_DEPTH = Exercise(
     stochastic_depth_backward,
+    asks="Which path a random mask stops and which it leaves open; and its scale.",
     outputs="dx dW",
     inputs={"dy": normal("B T D"), "x": X, "W": SQUARE, "keep": Draw("B", some_kept), "p": number(0.3)},
     stories="""
@@ -175,6 +177,7 @@ def layer_scale_backward(dy, x, W, a):
 
 LAYER_SCALE = Exercise(
     layer_scale_backward,
+    asks="A learned factor on the branch: what it multiplies on the way back, and its own sum.",
     outputs="dx dW da",
     inputs={"dy": normal("B T D"), "x": X, "W": SQUARE, "a": scales("D")},
     stories="""
@@ -249,6 +252,7 @@ def highway_backward(dy, x, f, W):
 
 HIGHWAY = Exercise(
     highway_backward,
+    asks="A gate that depends on what it lets through: the direct path and that through the gate.",
     outputs="dx df dW",
     inputs={"dy": normal("B T D"), "x": X, "f": normal("B T D"), "W": SQUARE},
     stories="""
@@ -333,6 +337,7 @@ def reversible_backward(du, dv, u, v, A, C):
 
 REVERSIBLE = Exercise(
     reversible_backward,
+    asks="Recomputing inputs from outputs, and in which order gradients arrive at two streams.",
     outputs="x z dx dz",
     inputs={
         "du": normal("B T D"),

@@ -34,6 +34,7 @@ def z_loss_slope(p, log_U, lam, delta):
 
 Z_LOSS_SLOPE = Derivation(
     z_loss_slope,
+    asks="The derivative of the log-sum of exponentials, added to the gradient of cross-entropy.",
     domains={"p": "positive", "log_U": "real", "lam": "positive", "delta": "delta"},
     stories="""
     - This is the answer for the right token alone. `delta` is a symbol here, and an `if` takes one branch for
@@ -132,6 +133,7 @@ def each_with_overflow(stories):
 
 WEIGHTED_DZ = Exercise(
     weighted_dz,
+    asks="A weighted mean under padding: what stands in its denominator; and large logits.",
     outputs="dz",
     inputs={
         "z": LOGITS,
@@ -308,6 +310,7 @@ def focal_by_a_factor(z, targets, gamma):
 
 FOCAL_DZ = Exercise(
     focal_dz,
+    asks="The chain rule through softmax when the loss holds the right token's probability twice.",
     outputs="dz",
     ways=(focal_by_a_factor,),
     inputs={"z": LOGITS, "targets": TARGETS, "gamma": number(2.5)},
@@ -446,6 +449,7 @@ def distill_dz(z, teacher, tau):
 
 DISTILL_DZ = Exercise(
     distill_dz,
+    asks="Cross-entropy with soft targets, and how often the temperature counts.",
     outputs="dz",
     inputs={"z": LOGITS, "teacher": LOGITS, "tau": number(2.5)},
     stories="""
@@ -576,6 +580,7 @@ def pair_gradients(u, v, tau):
 
 PAIR_GRADIENTS = Exercise(
     pair_gradients,
+    asks="Two softmaxes over different axes of one table, and then the backward of a product.",
     outputs="du dv",
     inputs={"u": normal("S K"), "v": normal("S K"), "tau": number(0.7)},
     stories="""

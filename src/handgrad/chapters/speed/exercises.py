@@ -48,6 +48,7 @@ NOTHING = {
 FAR = {"m_1": normal("B T").then(lambda m: 2000 + m), "m_2": normal("B T").then(lambda m: 1999 + m)}
 MERGE_PARTS = Exercise(
     merge_parts,
+    asks="Joining two partial softmax sums without overflow, also where one has seen nothing.",
     outputs="m z u",
     inputs={
         "m_1": normal("B T"),
@@ -120,6 +121,7 @@ def tile_gradients(dy, dl, q, k, v, y, l):
 
 TILE_GRADIENTS = Exercise(
     tile_gradients,
+    asks="A tile of a longer row with two gradients from above: what is its own, what the row's.",
     outputs="dq dk dv",
     inputs={
         "dy": normal("B T E"),
@@ -186,6 +188,7 @@ def memory_at_the_best(N, rho):
 
 TWO_LEVEL_MEMORY = Derivation(
     two_level_memory,
+    asks="Writing a cost in two unknowns, and finding where it is smallest.",
     domains={"N": "positive", "rho": "positive"},
     ways=(memory_at_the_best,),
     stories="""
@@ -228,6 +231,7 @@ def gate_backward(dy, x, g):
 
 GATE_BACKWARD = Exercise(
     gate_backward,
+    asks="Finding where two names mean one array, and a repair that changes no argument.",
     outputs="dx dh",
     inputs={
         "dy": normal("B T D"),
@@ -285,6 +289,7 @@ def counted(low, high):
 
 JOINED_AND_CLIPPED = Exercise(
     joined_and_clipped,
+    asks="Averaging gradients of unequal parts, and what is clipped.",
     outputs="g",
     inputs={
         "g_1": normal("B D F").then(lambda g: 2 * g),

@@ -16,6 +16,7 @@ def leaky_variance(a, D):
 
 LEAKY = Derivation(
     leaky_variance,
+    asks="The mean square behind an activation that is not symmetric, solved for the weights.",
     domains={"a": "positive", "D": "count"},
     stories="""
     - This is the number for ReLU. The negative half is kept as well, multiplied by a.
@@ -92,6 +93,7 @@ def times(value):
 
 UNSCALED = Exercise(
     unscaled_and_clipped,
+    asks="The order in which to average, to remove the scale and to clip; and what the clip measures.",
     outputs="gW gb",
     inputs={
         "dW": normal("B D F").then(times(8.0)),
@@ -232,6 +234,7 @@ def some_of_each_row(rng, shape):
 
 RENORMALISED = Exercise(
     renormalised_backward,
+    asks="The backward of a division by a sum, under a mask.",
     outputs="da dv",
     inputs={
         "dy": normal("B T E"),
@@ -324,6 +327,7 @@ def expected_dw(x, w, t, p):
 
 EXPECTED = Exercise(
     expected_dw,
+    asks="Averaging over random masks before differentiating, with the spread that they add.",
     outputs="dw",
     inputs={
         "x": normal("B D").then(lambda x: 0.5 + 1.5 * x),
@@ -444,6 +448,7 @@ def with_ends(least, largest):
 SPREAD = Draw("B D", spread_out)
 WINDOW = Exercise(
     scale_window,
+    asks="The limits of half precision: what is lost below and above, and how ties are rounded.",
     outputs="low high",
     inputs={"g": SPREAD},
     special={

@@ -18,6 +18,7 @@ def decoder_crossover(D, D_kv, F):
 
 DECODER_CROSSOVER = Derivation(
     decoder_crossover,
+    asks="Counting multiply-adds of a block with two attentions and matrices of unequal shape.",
     domains={"D": "count", "D_kv": "count", "F": "count"},
     stories="""
     - One attention is counted, or the feed-forward layer twice. A decoder block has two attentions and one
@@ -94,6 +95,7 @@ def looped_parameters(V, E, M, D, F, N):
 
 LOOPED_PARAMETERS = Derivation(
     looped_parameters,
+    asks="Counting parameters exactly where some are shared and only some layers have biases.",
     domains={"V": "count", "E": "count", "M": "count", "D": "count", "F": "count", "N": "count"},
     stories="""
     - The block is counted N times. It is one block, run N times: its parameters exist once.
@@ -233,6 +235,7 @@ def learned_scale_table(dz, y, dy_0, dx_0, target, source, E, scale):
 
 LEARNED_SCALE_TABLE = Exercise(
     learned_scale_table,
+    asks="A table and a scale that serve two look-ups and a product.",
     outputs="dE dscale",
     inputs={
         "dz": normal("B T V"),
@@ -386,6 +389,7 @@ def mixed_memory(dmemory, layers, w):
 
 MIXED_MEMORY = Exercise(
     mixed_memory,
+    asks="A weighted sum whose weights are a softmax over the layers, back to both.",
     outputs="dlayers dw",
     inputs={
         "dmemory": normal("B S D"),
@@ -476,6 +480,7 @@ def early_exits(dz, y_0, branches, E, c):
 
 EARLY_EXITS = Exercise(
     early_exits,
+    asks="Accumulating from the end of a residual stream into which losses enter on the way.",
     outputs="dy_0 dbranches dE",
     inputs={
         "dz": normal("H B T V"),

@@ -47,6 +47,7 @@ def shifted_by_rows(target_out, bos, eos, pad):
 
 DECODER_INPUT = Exercise(
     decoder_input,
+    asks="The shift by one between what is read and what is said, with begin, end and padding.",
     outputs="target_in",
     inputs={"target_out": TARGET_OUT, "bos": number(BOS), "eos": number(EOS), "pad": number(PAD)},
     shipped=shifted_by_rows,
@@ -103,6 +104,7 @@ def shipped_masks(target_in, source, pad):
 
 DECODER_MASKS = Exercise(
     decoder_masks,
+    asks="Both masks of a decoder in the right shape, and who may look at padding.",
     outputs="own cross",
     inputs={"target_in": TARGET_IN, "source": SOURCE, "pad": number(PAD)},
     shipped=shipped_masks,
@@ -168,6 +170,7 @@ def floor_by_parts(targets, u, alpha):
 
 UNIGRAM_FLOOR = Exercise(
     unigram_floor,
+    asks="The lowest loss that any model can reach when targets are soft and unequal.",
     outputs="floor",
     inputs={
         "targets": Draw("B V", lambda rng, shape: rng.integers(shape[1], size=shape[0])),
@@ -243,6 +246,7 @@ Z = Draw("B T V", logits)
 LARGE = "logits of many thousands"
 GREEDY_WORDS = Exercise(
     greedy_words,
+    asks="Where a decoded sentence ends, and the log probability of just what was said.",
     outputs="tokens score",
     inputs={"z": Z, "eos": number(EOS), "pad": number(PAD)},
     shipped=shipped_search,
@@ -313,6 +317,7 @@ def repaired_step(E, x, targets, m, v, step):
 TABLE = normal("V D")
 REPAIRED_STEP = Exercise(
     repaired_step,
+    asks="Reading a training step critically: two faults that a falling loss does not show.",
     outputs="E m v",
     inputs={
         "E": TABLE,

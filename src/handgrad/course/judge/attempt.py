@@ -36,6 +36,10 @@ class Failure:
     unfinished: bool = False
 
 
+class Elsewhere(Exception):
+    """What the call of an answer raises here if it has failed in another process: with its Failure."""
+
+
 def attempt(function, inputs, outputs):
     """Run the function on copies of the inputs: Values, or a Failure that says why there are none."""
     copies = copy.deepcopy(inputs)
@@ -60,6 +64,8 @@ def attempt(function, inputs, outputs):
 
 def failure(error, function):
     """The Failure for an exception: the answer is open, or what went wrong and in which line of it."""
+    if isinstance(error, Elsewhere):
+        return error.args[0]
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, NotImplementedError):
         other = frames[-1].name

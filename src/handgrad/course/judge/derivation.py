@@ -6,7 +6,7 @@ to 0, and the verdict says whether it could prove it. A mistake is searched for 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -32,9 +32,9 @@ class Derivation:
     """An exercise that is answered by a formula: a function of symbols, or a SymPy expression.
 
     answer: the right one, in straight lines that are edited to find a mistake; its name is that of the
-    exercise. domains: {argument: "real", "positive", "count" (2, 3, ...) or "delta" (0, 1)}. stories: known
-    mistakes, see `stories_of`. hints: a list in a text, mildest first. ways: other right answers, whose edits
-    are searched too.
+    exercise. asks: what it tests, a sentence for teachers that does not tell the answer. domains: {argument:
+    "real", "positive", "count" (2, 3, ...) or "delta" (0, 1)}. stories: known mistakes, see `stories_of`.
+    hints: a list in a text, mildest first. ways: other right answers, whose edits are searched too.
     """
 
     answer: Callable
@@ -42,6 +42,7 @@ class Derivation:
     stories: str
     hints: str
     ways: tuple = ()
+    asks: str = field(kw_only=True)
 
     @property
     def name(self):

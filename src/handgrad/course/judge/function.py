@@ -26,11 +26,11 @@ class Exercise:
     """An exercise that is answered by a function.
 
     answer: the right one, in straight lines: they are edited to find a mistake. Its name is that of the
-    exercise. outputs: names of what it returns, "dq dk". inputs: {argument: Draw}. shipped: the same by the
-    lines of the package, where there are such. stories: known mistakes, see `stories_of`. hints: a list in a
-    text, mildest first. special: cases besides those that every exercise has, {name: {argument: Draw}}. only:
-    {case: words}, what it means if nothing else is wrong. ways: other right answers, whose edits are searched
-    too.
+    exercise. asks: what it tests, a sentence for teachers that does not tell the answer. outputs: names of
+    what it returns, "dq dk". inputs: {argument: Draw}. shipped: the same by the lines of the package, where
+    there are such. stories: known mistakes, see `stories_of`. hints: a list in a text, mildest first.
+    special: cases besides those that every exercise has, {name: {argument: Draw}}. only: {case: words}, what
+    it means if nothing else is wrong. ways: other right answers, whose edits are searched too.
     """
 
     answer: Callable
@@ -43,6 +43,7 @@ class Exercise:
     only: dict = field(default_factory=dict)
     ways: tuple = ()
     tolerance: float = TOLERANCE
+    asks: str = field(kw_only=True)
 
     @property
     def name(self):

@@ -1,0 +1,195 @@
+"""What is said of the exercises to teachers: something of each, not its title, and not its answer."""
+
+import difflib
+import inspect
+import io
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+import pytest
+from docutils import nodes
+from nbformat.v4 import new_markdown_cell, new_notebook
+from sphinx.application import Sphinx
+
+from handgrad.course import judge, teaching
+from handgrad.course.judge.search import texts
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+TASKS = teaching.tasks(NOTEBOOKS)
+TITLES = teaching.titles_of(ROOT / "book/chapters.yml")
+DECLARED = [task for task in TASKS if task.name]
+
+
+def flaws(task):
+    """What is wrong with the sentence on a task, in words."""
+    exercise, asks = judge.find(task.name), task.asks
+    if not re.fullmatch(r"[A-Z][^.]{20,98}\.", asks):
+        yield "it is no short sentence"
+    if re.search(r"[`=$@*_/√²∘]|\(.*\)|\b(axis|keepdims|np)\b", asks):
+        yield "it holds code or a formula"
+    if alike(asks, task.title) > 0.6:
+        yield "it is the title again"
+    told = [words for words in texts(exercise.hints) if alike(asks, words) > 0.6]
+    told += [line for line in inspect.getsource(exercise.answer).splitlines() if alike(asks, line) > 0.6]
+    if told:
+        yield f"it tells the answer, or a hint: {told[0]}"
+
+
+def alike(one, other):
+    """How much of the words, from 0 to 1, two texts have in common, in the same order."""
+    one, other = (re.findall(r"\w+", text.lower()) for text in (one, other))
+    return difflib.SequenceMatcher(None, one, other).ratio()
+
+
+@pytest.mark.parametrize("task", DECLARED, ids=lambda task: task.name)
+def test_what_an_exercise_tests_is_said(task):
+    assert list(flaws(task)) == []
+
+
+def test_every_exercise_has_its_own_sentence():
+    assert {task.name for task in DECLARED} == {name for own in judge.chapters().values() for name in own}
+    assert len({task.asks for task in TASKS}) == len(TASKS)
+
+
+@pytest.mark.parametrize(
+    ("asks", "flaw"),
+    [
+        ("", "no short sentence"),
+        ("the gradient of a softmax, without its matrix.", "no short sentence"),
+        ("Two sentences are one more. That is too many for a table.", "no short sentence"),
+        ("Very long, " * 10 + "and longer.", "no short sentence"),
+        ("Backward through softmax, row by row.", "the title again"),
+        ("The gradient is a times da minus a mean, keepdims kept.", "code or a formula"),
+        ("The right answer is ds = a ∘ (da - mean) and nothing else.", "code or a formula"),
+    ],
+)
+def test_a_sentence_that_will_not_do_is_refused(asks, flaw):
+    (task,) = (task for task in TASKS if task.name == "softmax_ds")
+    assert flaw in " ".join(flaws(replace(task, asks=asks)))
+
+
+def test_a_sentence_that_is_a_hint_is_refused():
+    (task,) = (task for task in TASKS if task.name == "merge_parts")
+    hint = texts(judge.find(task.name).hints)[0]
+    assert "a hint" in " ".join(flaws(replace(task, asks=hint)))
+
+
+# What is read -----------------------------------------------------------------------------------------------
+
+
+def test_a_task_is_what_its_text_says():
+    (task,) = (task for task in TASKS if task.name == "unigram_floor")
+    assert (task.chapter, task.number, task.stars, task.minutes) == ("16_translate", 3, 2, 15)
+    assert (task.kind, task.transfer, task.judged) == ("Derive and implement", True, "function")
+    assert task.title == "The floor of another smoothing"
+    (task,) = (task for task in TASKS if task.name == "score_variance")
+    assert (task.kind, task.transfer, task.judged) == ("Derivation", False, "formula")
+
+
+def test_what_no_judge_decides_is_found():
+    by_hand = [task for task in TASKS if task.judged == "by hand"]
+    assert [(task.chapter, task.number, task.minutes) for task in by_hand] == [("16_translate", 6, 0)]
+    said = teaching.by_hand(TASKS)
+    assert f"decides {len(TASKS) - 1} of the {len(TASKS)} exercises" in said and by_hand[0].title in said
+    assert "person" not in teaching.by_hand(DECLARED)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "*Fill one line, 5 minutes.",
+            "*Fill one line.",
+            "'Backward through softmax': expected ..kind, 15 minutes",
+        ),
+        ("softmax ★", "softmax", "'Backward through softmax': expected ..kind, 15 minutes... and stars"),
+        ("## 1. Backward", "## Backward", "expected the exercises .'softmax_ds', 'score_variance'"),
+    ],
+)
+def test_a_text_that_does_not_say_it_is_refused(tmp_path, old, new, message):
+    notebook = nbformat.read(NOTEBOOKS / "solutions/08_attention.ipynb", as_version=4)
+    for cell in notebook.cells:
+        cell.source = cell.source.replace(old, new)
+    nbformat.write(notebook, tmp_path / "08_attention.ipynb")
+    with pytest.raises(ValueError, match=message):
+        teaching.tasks_of(tmp_path / "08_attention.ipynb")
+
+
+# The tables -------------------------------------------------------------------------------------------------
+
+
+def test_the_list_has_a_row_for_each_exercise():
+    text = teaching.listing(TASKS, TITLES)
+    assert len(re.findall(r"^\| \d", text, re.MULTILINE)) == len(TASKS)
+    assert text.count("{doc}") == len(TITLES) and "any | by hand |" in text
+    for line in text.splitlines():
+        assert line.count("|") in (0, 6), f"a sign that parts columns stands in a text: {line}"
+
+
+def test_the_totals_are_sums():
+    text = teaching.totals(TASKS, TITLES, NOTEBOOKS)
+    rows = [re.split(r" \| |\xa0·\xa0", line.strip("| ")) for line in text.splitlines()[2:]]
+    numbers = [[int(cell) for cell in row[1:]] for row in rows]
+    assert len(rows) == len(TITLES) + 1
+    assert numbers[-1] == [sum(column) for column in zip(*numbers[:-1])]
+    exercises, one, two, three, transfer, minutes, read, quiz, asked = numbers[-1]
+    assert exercises == len(TASKS) and one + two + three == len(DECLARED)
+    assert minutes == sum(task.minutes for task in TASKS) and transfer < exercises and read and quiz
+    folded = sum(path.read_text().count("{admonition} Answer") for path in NOTEBOOKS.glob("*.ipynb"))
+    assert asked >= folded > 0
+
+
+def test_questions_with_folded_answers_are_counted(tmp_path):
+    chapter = "08_attention"
+    cells = [":::{admonition} Answer\nNo.\n:::", ":::{admonition} Guess first: why?\nSo.\n:::", "An Answer."]
+    metadata = {"handgrad": {"reading_minutes": 7}}
+    text = new_notebook(cells=list(map(new_markdown_cell, cells)), metadata=metadata)
+    nbformat.write(text, tmp_path / f"{chapter}.ipynb")
+    (tmp_path / "quizzes").mkdir()
+    (tmp_path / "quizzes" / f"{chapter}.json").write_text("[1, 2, 3]")
+    own = [task for task in TASKS if task.chapter == chapter]
+    table = teaching.totals(own, TITLES, tmp_path)
+    assert "| 6 | 1 · 4 · 1 | 3 | 105 | 7 | 3 | 2 |" in table.replace("\xa0", " ")
+
+
+# The directive ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """A function that builds a page of one directive: its document, and the warnings."""
+    monkeypatch.syspath_prepend(ROOT / "book/_ext")
+    (tmp_path / "notebooks").symlink_to(NOTEBOOKS)
+    (tmp_path / "book").mkdir()
+    shutil.copy(ROOT / "book/chapters.yml", tmp_path / "book")
+    (tmp_path / "conf.py").write_text(
+        'extensions = ["myst_parser", "exercise_tables"]\nexclude_patterns = ["notebooks"]\n'
+    )
+
+    def made(argument):
+        (tmp_path / "index.md").write_text(f"# Page\n\n```{{exercise-tables}} {argument}\n```\n")
+        warnings = io.StringIO()
+        folders = [tmp_path, tmp_path, tmp_path / "out", tmp_path / "trees"]
+        app = Sphinx(*folders, "dummy", status=None, warning=warnings, freshenv=True)
+        app.build()
+        return app.env.get_doctree("index"), warnings.getvalue()
+
+    return made
+
+
+def test_the_page_holds_the_tables(build):
+    document, _ = build("list")
+    tables = list(document.findall(nodes.table))
+    assert len(tables) == len(TITLES)
+    rows = [row for table in tables for body in table.findall(nodes.tbody) for row in body.children]
+    assert len(rows) == len(TASKS) and rows[0].children[1].astext() == TASKS[0].asks
+    document, _ = build("by-hand")
+    assert f"of the {len(TASKS)} exercises" in document.astext()
+
+
+def test_a_table_that_there_is_not_is_refused(build):
+    assert "expected one of list, totals, by-hand, got sums" in build("sums")[1]
