@@ -1,6 +1,6 @@
 """Optimisers: from gradients to the next parameters, and the size of the step.
 
-Parameters, gradients and moments are trees of one shape: nested dicts and lists of arrays. Every optimiser is
+Parameters, gradients and moments are trees of one shape: nested dicts and lists of arrays. Every optimizer is
 a pure function of one signature,
 
     state = adam_init(params)

@@ -142,7 +142,7 @@ def test_the_shift_and_the_masks_are_those_of_the_package(pairs):
     np.testing.assert_array_equal(cross[:, None], np.broadcast_to(padding_mask(batch["source"], 0), shape))
 
 
-def test_the_floor_by_an_optimiser():
+def test_the_floor_by_an_optimizer():
     """A mixture is a share of smoothed targets: the loss is linear in the target."""
     u, alpha, y = np.array([0.5, 0.3, 0.2]), 0.4, 2
 

@@ -1,4 +1,4 @@
-"""The optimisers, beside torch.optim step for step, and the schedules beside their closed forms."""
+"""The optimizers, beside torch.optim step for step, and the schedules beside their closed forms."""
 
 import math
 
@@ -189,7 +189,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_the_comparison_refutes_wrong_optimisers(name, rng):
+def test_the_comparison_refutes_wrong_optimizers(name, rng):
     make = CASES["adamw" if name.startswith("decay") else "adam"][0]
 
     def step(p, g, s, rate):

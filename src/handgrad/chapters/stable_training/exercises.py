@@ -276,7 +276,7 @@ RENORMALISED = Exercise(
           dv = w.mT @ dy → dv = kept.mT @ dy
     - dv is taken with the weights before dropout.
           dv = w.mT @ dy → dv = a.mT @ dy
-    - The inner product is taken with the weights before dropout and renormalisation.
+    - The inner product is taken with the weights before dropout and renormalization.
           inner = (w * dw) → inner = (a * dw)
     - The inner product is taken with the dropped weights before they are renormalised.
           inner = (w * dw) → inner = (kept * dw)
@@ -284,7 +284,7 @@ RENORMALISED = Exercise(
           keep * (dw - inner) / r → w * (dw - inner)
     - The factor w belongs to softmax. Here the a themselves are inputs.
           keep * (dw - inner) / r → w * (dw - inner) / r
-    - Only the renormalisation is undone, not the sum over all keys of a row: the inner product is a sum.
+    - Only the renormalization is undone, not the sum over all keys of a row: the inner product is a sum.
           inner = (w * dw).sum(axis=-1, keepdims=True) → inner = w * dw
     - The inner product is a sum over the keys of each row, and not a mean.
           inner = (w * dw).sum(axis=-1, keepdims=True) → inner = (w * dw).mean(axis=-1, keepdims=True)

@@ -116,7 +116,7 @@ def tokens(config, rng, T, S=None):
 
 
 def kept(config, T):
-    """Numbers that one encoder block keeps: weights of attention, and all else but parameters."""
+    """Numbers that one encoder block keeps: attention weights, and all else but parameters."""
     cache, _ = run_block(config, T)
     own = init(config, np.random.default_rng(0))["encoder"][0]
     held = [w for w in optree.tree_leaves(own) if w.ndim == 2]  # matrices; and γ, of the two norms
