@@ -397,9 +397,7 @@ def copy_of(notebook, page, book):
             cell.update(source="\n".join(lines), outputs=[], execution_count=None)
             if {"hide-input", "remove-input"} & set(cell.metadata.get("tags", [])):
                 cell.metadata["jupyter"] = {"source_hidden": True}
-    about = notebook.metadata.setdefault("handgrad", nbformat.NotebookNode())
-    about["generated"] = exercises.digest(notebook)
-    return notebook
+    return digested(notebook)
 
 
 def with_captions(cells, page):
@@ -434,8 +432,19 @@ def of_progress():
         nbformat.v4.new_markdown_cell(words, id="progress"),
         nbformat.v4.new_code_cell(code, id="show-progress"),
     ]
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"handgrad": {}, "kernelspec": KERNEL})
-    notebook.metadata["handgrad"]["generated"] = exercises.digest(notebook)
+    return digested(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": KERNEL}))
+
+
+def as_it_is(path):
+    """A notebook that holds no MyST."""
+    return digested(nbformat.read(path, as_version=4))
+
+
+def digested(notebook):
+    """The notebook, with the digest by which it is known that nobody has written in it."""
+    notebook.metadata.setdefault("handgrad", nbformat.NotebookNode())["generated"] = exercises.digest(
+        notebook
+    )
     return notebook
 
 
@@ -489,6 +498,7 @@ def main(arguments=None):
         print(error, file=sys.stderr)
         return 1
     wanted[folder / "progress.ipynb"] = of_progress()
+    wanted[folder / "own_layer.ipynb"] = as_it_is(ROOT / "notebooks" / "own_layer.ipynb")
     print("\n".join(report(*write(wanted))) or f"{folder}: {len(wanted)} notebooks, all up to date")
     copy_files(ROOT, folder)
     (folder / FILE).touch()

@@ -1,6 +1,6 @@
 """The directive ``{api} MODULE``: what a module offers, from its docstrings. Content: the names, in order.
 
-A docstring is shown as it is written, as Markdown. A paragraph set in columns, and an example, keep their lines.
+A docstring is shown as it is written, as Markdown. What is set in columns, and examples, keep their lines.
 """
 
 import importlib
@@ -27,7 +27,9 @@ def shown(docstring):
     """A docstring as Markdown."""
     parts = re.split(r"\n\s*\n", inspect.cleandoc(docstring))
     kinds = ["pycon" if p.startswith(">>>") else "text" if IN_COLUMNS.match(p) else "" for p in parts]
-    return "\n\n".join(f"```{kind}\n{part}\n```" if kind else part for kind, part in zip(kinds, parts, strict=True))
+    return "\n\n".join(
+        f"```{kind}\n{part}\n```" if kind else part for kind, part in zip(kinds, parts, strict=True)
+    )
 
 
 def constants(module):

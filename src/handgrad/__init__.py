@@ -16,4 +16,4 @@ PyTorch, and interop, which reads other people's models. fast/ is the model once
 what makes it a book; chapters/ holds what belongs to one chapter.
 """
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

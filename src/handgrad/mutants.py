@@ -76,7 +76,7 @@ class Program:
     """
 
     def __init__(self, function, names=None, outputs=(), lines=False):
-        source = function if isinstance(function, str) else inspect.getsource(function)
+        source = function if isinstance(function, str) else source_of(function)
         tree = ast.parse(textwrap.dedent(source)).body[0]
         if not isinstance(tree, ast.FunctionDef):
             raise ValueError(f"function: expected the source of a function, got {source.strip()[:60]!r}")
@@ -182,6 +182,17 @@ class Program:
             yield value, code(target or value).strip("`")
 
 
+def source_of(function):
+    """The source of a function; raises ValueError that names it if there is none."""
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError) as error:
+        name = getattr(function, "__name__", repr(function))
+        raise ValueError(
+            f"{name}: expected a function whose source is in a file or a cell: {error}"
+        ) from error
+
+
 def _stored(statement):
     """The names that it gives to something."""
     return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
@@ -261,7 +272,11 @@ def moves(single):
 
 @dataclass(frozen=True)
 class Mutant:
-    """A backward after an edit. same: it gives the right gradients wherever it was tried."""
+    """A backward after an edit: place says which. same: it gives the right gradients wherever it was tried.
+
+    >>> Mutant("In `ds`: the sign is turned.", lambda da, cache: -da, same=False).place
+    'In `ds`: the sign is turned.'
+    """
 
     place: str
     backward: Callable
@@ -276,6 +291,15 @@ def wrong_backwards(op, seed=0):
     other shapes on every kind of input, and all but the first of those that give the same numbers. What is
     left and `same` is right for a reason, an identity that somebody should be able to name. A backward that
     raises on some inputs raises AssertionError there, as a witness does.
+
+    Raises ValueError if the backward has no source: it must stand in a file or in the cell of a notebook.
+
+    >>> from handgrad.ops.table import OPS
+    >>> made = wrong_backwards(OPS["softmax"])
+    >>> made[0].place
+    'In `ds`: the factor `a` is missing, in `a * (da - sum(a * da))`.'
+    >>> sum(mutant.same for mutant in made)
+    0
     """
     rng, trials, edits = np.random.default_rng(seed), [], {}
     for inputs, options in op.draws(rng):

@@ -108,7 +108,7 @@ def test_the_chapters_stand_in_the_order_of_their_numbers():
     for number in (13, 9, 20, 1, 12, 8, 16, 5, 19):
         toc = chapter.in_the_contents(toc, f"{number:02}_{chapter.TOPICS[number]}")
     parts = {part["caption"]: part["chapters"] for part in yaml.safe_load(toc)["parts"]}
-    assert list(parts) == ["Before you begin", *chapter.PLAN, "Look it up"]
+    assert list(parts) == ["Before you begin", *chapter.PLAN, "Make it yours", "Look it up"]
     names = [[entry["file"].split("/")[1][:2] for entry in parts[part]] for part in chapter.PLAN]
     assert names == [["01", "05"], ["08", "09"], ["12", "13"], ["16", "19", "20"]]
     assert parts["Attention"][1]["sections"] == [

@@ -64,6 +64,9 @@ def shape(letters, sizes):
     """The shape written in letters: "B T H*K" has three axes; sizes says what "..." stands for, in letters.
 
     A digit stands for itself. Raises KeyError if sizes lacks a letter.
+
+    >>> shape("... T H*K", {"...": "B", "B": 4, "T": 5, "H": 2, "K": 8})
+    (4, 5, 16)
     """
     axes = letters.replace("...", sizes.get("...", "...")).split()
     return tuple(
@@ -83,7 +86,18 @@ class Op:
     long       sizes of one more draw: lengths beyond those of the others
     options    function (sizes, rng) -> the other arguments: tokens, masks, probabilities
     exact      arguments that are symbols in the proof
-    formula    the backward in LaTeX
+    formula    the backward in LaTeX, for the ledger; source and chapter too
+
+    >>> def double(x):
+    ...     return 2 * x, {}
+    >>> def double_backward(dy, cache):
+    ...     return 2 * dy
+    >>> op = Op(double, double_backward, inputs=dict(x="... D"), sizes=dict(T=2, D=3), leading=("T", "B T"))
+    >>> op.shapes(op.sizes)
+    {'x': (2, 3)}
+    >>> from handgrad.check import prove
+    >>> prove(op)
+    6
     """
 
     forward: Callable

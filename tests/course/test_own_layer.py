@@ -1,0 +1,226 @@
+"""Layers that the book does not have stand what its own stand; so does a reader's, in the notebook for it."""
+
+import doctest
+import importlib
+import re
+import tomllib
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+import handgrad
+from book._ext import api
+from handgrad import check
+from handgrad.chapters.own_layer.alibi import ALIBI, alibi, alibi_backward
+from handgrad.chapters.own_layer.group_norm import GROUP_NORM, group_norm, group_norm_backward
+from handgrad.chapters.own_layer.soft_cap import SOFT_CAP, soft_cap
+from handgrad.course import ledger
+from handgrad.mutants import wrong_backwards
+from handgrad.ops.attention import attention, attention_backward
+from handgrad.ops.normalization import layer_norm
+
+ROOT = Path(__file__).parents[2]
+LAYERS = {"group_norm": GROUP_NORM, "alibi": ALIBI, "soft_cap": SOFT_CAP}
+RNG = np.random.default_rng(7)
+
+
+# The three layers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_witness_accepts_it_and_refutes_zeros_and_a_factor(name):
+    """The page sets the mutants on the witnesses too; here a few, on draws of another seed."""
+    op, rng = LAYERS[name], np.random.default_rng(11)
+    witnesses = [
+        lambda o: check.prove(o),
+        lambda o: check.differences(o, rng),
+        lambda o: check.autograd(o, rng),
+    ]
+    for witness in witnesses:
+        witness(op)
+        for wrong in (lambda d: 0 * d, lambda d: 1.001 * d, lambda d: -d):
+            backward = lambda dy, cache, wrong=wrong: tuple(map(wrong, op.backward(dy, cache)))  # noqa: E731
+            with pytest.raises(AssertionError, match=r"^d\w+"):
+                witness(replace(op, backward=backward))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_mutant_without_a_reason_stops_the_row(name):
+    with pytest.raises(AssertionError, match=f"{name}: this changes nothing, and nobody says why"):
+        ledger.entry(name, LAYERS[name], {})
+
+
+def test_one_group_of_one_token_is_layer_norm():
+    x, (gamma, beta) = RNG.standard_normal((3, 4, 1, 6)), RNG.standard_normal((2, 6))
+    np.testing.assert_allclose(
+        group_norm(x, gamma, beta, 1)[0], layer_norm(x, gamma, beta)[0], rtol=1e-12, atol=1e-14
+    )
+
+
+@pytest.mark.parametrize("axes", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("G", [1, 2, 3, 6])
+def test_group_norm_is_that_of_torch(axes, G):
+    torch = pytest.importorskip("torch")
+    x = RNG.standard_normal((*axes, 5, 6))
+    gamma, beta = RNG.standard_normal((2, 6))
+    y, cache = group_norm(x, gamma, beta, G, eps=1e-3)
+    dy = RNG.standard_normal(y.shape)
+    theirs = [torch.tensor(a, requires_grad=True) for a in (x, gamma, beta)]
+    channels_first = theirs[0].reshape(-1, 5, 6).mT
+    out = torch.nn.functional.group_norm(channels_first, G, theirs[1], theirs[2], eps=1e-3).mT.reshape(
+        x.shape
+    )
+    np.testing.assert_allclose(y, out.detach(), rtol=1e-11, atol=1e-12)
+    for ours, wanted in zip(
+        group_norm_backward(dy, cache), torch.autograd.grad(out, theirs, torch.tensor(dy))
+    ):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("T, S", [(4, 4), (2, 5), (5, 3)])
+def test_no_slope_is_causal_attention_and_a_steep_one_looks_at_itself(T, S):
+    """With S < T the first queries see nothing, give 0 and send nothing back."""
+    q, k, v = (RNG.standard_normal((2, 3, n, 4)) for n in (T, S, S))
+    mask = np.arange(S - T, S)[:, None] >= np.arange(S)
+    y, cache = alibi(q, k, v, np.zeros(3))
+    theirs, their_cache = attention(q, k, v, mask)
+    np.testing.assert_allclose(y, theirs, rtol=1e-12)
+    dy = RNG.standard_normal(y.shape)
+    for ours, wanted in zip(alibi_backward(dy, cache), attention_backward(dy, their_cache)):
+        np.testing.assert_allclose(ours, wanted, rtol=1e-10, atol=1e-13)
+    steep, _ = alibi(q, k, v, np.full(3, 1e4))
+    np.testing.assert_allclose(steep[..., -1, :], v[..., -1, :])
+    assert (y[..., : max(T - S, 0), :] == 0).all()
+
+
+def test_a_wide_cap_is_no_cap_and_the_mask_holds_under_a_narrow_one():
+    q, k, v = (RNG.standard_normal((2, n, 4)) for n in (3, 5, 5))
+    mask = np.array([[True] * 5, [True, False] * 2 + [False], [False] * 5])
+    np.testing.assert_allclose(soft_cap(q, k, v, mask, 1e6)[0], attention(q, k, v, mask)[0], rtol=1e-9)
+    narrow, cache = soft_cap(100 * q, k, v, mask, 0.1)
+    assert (cache["a"][:, ~mask] == 0).all() and (narrow[:, 2] == 0).all()
+    assert np.ptp(cache["a"][:, 0]) < 0.06, "capped at 0.1, no weight can be far from another"
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (
+            lambda x: group_norm(x, np.ones(6), np.ones(6), 4),
+            ValueError,
+            "G: expected a divisor of D = 6, got 4",
+        ),
+        (lambda x: group_norm(x, np.ones(6), np.ones(6), 2.0), TypeError, "G: expected an integer"),
+        (lambda x: group_norm(x, np.ones(1), np.ones(6), 2), ValueError, "gamma: expected shape"),
+        (lambda x: group_norm(x[0, 0], np.ones(6), np.ones(6), 2), ValueError, "x: expected shape"),
+        (lambda x: alibi(x, x, x, np.ones(2)), ValueError, "slope: expected shape"),
+        (lambda x: alibi(x[0], x[0], x[0], np.ones(1)), ValueError, r"q: expected shape \(..., H, T, K\)"),
+        (lambda x: soft_cap(x, x, x, np.ones((5, 5))), TypeError, "mask: expected Booleans"),
+        (lambda x: soft_cap(x, x, x, np.ones((5, 5), bool), None), TypeError, "c: expected a number"),
+    ],
+)
+def test_bad_input_is_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call(RNG.standard_normal((3, 5, 6)))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_float32_stays_float32(name):
+    inputs, options = LAYERS[name].draw(
+        dict(B=2, T=3, S=4, D=6, G=2, E=3, H=2, K=4), np.random.default_rng(1)
+    )
+    y, cache = LAYERS[name].forward(**{n: x.astype(np.float32) for n, x in inputs.items()}, **options)
+    gradients = LAYERS[name].backward(np.ones_like(y), cache)
+    assert {y.dtype, *(g.dtype for g in gradients)} == {np.dtype(np.float32)}
+
+
+# The notebook for a layer of one's own ----------------------------------------------------------------------
+
+
+def run(notebook):
+    return NotebookClient(
+        notebook, timeout=120, resources={"metadata": {"path": str(ROOT / "notebooks")}}
+    ).execute()
+
+
+@pytest.fixture
+def own():
+    return nbformat.read(ROOT / "notebooks" / "own_layer.ipynb", as_version=4)
+
+
+def test_the_notebook_runs_as_it_is(own):
+    last = run(own).cells[-1].outputs[-1]["data"]["text/markdown"]
+    assert "`squash`" in last and "refute every one" in last
+
+
+@pytest.mark.parametrize(
+    "cell, old, new, said",
+    [
+        (
+            "pair",
+            "dx = dy * shrink * shrink * shrink",
+            "dx = dy * shrink * shrink",
+            r"AssertionError.*: dx\[",
+        ),
+        ("pair", 'return dx, -cache["b"] *', 'return dx, cache["b"] *', r"AssertionError.*: db\["),
+        ("proof", "slope(j) * dY[j]", "slope(j)", "AssertionError.*: not equal"),
+        ("identities", "Everywhere: `shrink`", "Somewhere: `shrink`", "nobody says why"),
+    ],
+)
+def test_the_notebook_stops_where_something_is_wrong_and_says_what(own, cell, old, new, said):
+    place = next(c for c in own.cells if c.id == cell)
+    assert old in place.source
+    place.source = place.source.replace(old, new)
+    with pytest.raises(CellExecutionError) as stopped:
+        run(own)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", str(stopped.value))
+    assert re.search(said, plain), plain[-600:]
+
+
+# The library ------------------------------------------------------------------------------------------------
+
+PAGE = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
+OFFERED = {
+    module: names.split() for module, names in re.findall(r"```\{api\} (\S+)\n(.+?)\n```", PAGE, re.DOTALL)
+}
+
+
+@pytest.mark.parametrize("module", OFFERED)
+def test_every_example_runs(module):
+    results = doctest.testmod(importlib.import_module(module), raise_on_error=False)
+    assert results.failed == 0 and results.attempted > 0
+
+
+@pytest.mark.parametrize("module, name", [(m, name) for m, names in OFFERED.items() for name in names])
+def test_what_is_offered_is_explained_with_an_example(module, name):
+    thing = getattr(importlib.import_module(module), name)
+    text = api.entry(importlib.import_module(module), name)
+    tables = ("Entry", "table", "refutations")  # shown by the page itself
+    assert "```pycon" in text or not callable(thing) or name in tables
+
+
+def test_a_name_without_words_is_refused():
+    with pytest.raises(ValueError, match="handgrad.sums._NAMES: expected a docstring, got none"):
+        api.entry(importlib.import_module("handgrad.sums"), "_NAMES")
+
+
+def test_a_function_without_source_is_refused_by_its_name():
+    scope = {}
+    exec("def nowhere(dy, cache):\n    return dy", scope)
+    op = replace(GROUP_NORM, backward=scope["nowhere"])
+    with pytest.raises(ValueError, match="nowhere: expected a function whose source"):
+        wrong_backwards(op)
+
+
+def test_there_is_one_version():
+    stated = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1]
+    newest = re.search(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert stated == newest == handgrad.__version__ and "version" in project["dynamic"]
+    assert version("handgrad") == handgrad.__version__
