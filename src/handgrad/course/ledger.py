@@ -144,8 +144,8 @@ def entry(name, op=None, identities=IDENTITIES):
 
     op: an `Op`; that of OPS by this name if it is left out. identities: {why an edit changes nothing: the
     places of such edits, as `mutants.wrong_backwards` words them}.
-    Raises AssertionError if a witness objects to the right backward or accepts a wrong one, or if an edit changes
-    nothing and no identity says why; KeyError if OPS has no such name.
+    Raises AssertionError if a witness objects to the right backward or accepts a wrong one, or if an edit
+    changes nothing and no identity says why; KeyError if OPS has no such name.
 
     >>> row = entry("softmax")
     >>> row.proved, row.float64_refuted == row.mutants
