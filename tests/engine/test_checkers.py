@@ -76,7 +76,7 @@ def explained():
 def test_the_witnesses_refute_every_wrong_backward_that_an_edit_makes(name):
     """And what an edit does not change, an identity explains; the ledger asserts both.
 
-    It proves the right one too, entry by entry, and compares it with differences in float64 and with 50 digits.
+    It proves the right one too, entry by entry, and compares it with differences of both kinds.
     """
     op, entry = OPS[name], ledger.entry(name)
     SAME[name] = set(entry.same)

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handgrad import check, ops
-from handgrad.algebra import is_shape
 from handgrad.ops.table import NUMERIC_SIZES, OPS, shape
 
 SAME = 1e-12  # relative, float64: rounding of sums of at most a few hundred terms
