@@ -18,7 +18,7 @@ NOTEBOOKS := $(filter-out %.mine.ipynb,$(wildcard notebooks/*.ipynb notebooks/*/
 FRAME := _config.yml _toc.yml constraints.txt $(wildcard book/*.yml book/*.bib book/_*/*.* src/handgrad/course/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help book test bench times site lab progress exercises chapter lint format clean
+.PHONY: help book test bench times site pdf lab progress exercises chapter lint format clean
 
 help: ## Show this list
 	@awk -F ': .*## ' '/^[a-z]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ times: $(READY) ## Say how long each page took in the last make book
 site: $(READY) ## Look at the built book in a browser (needs Chromium, and make book)
 	@test -e _build/html/index.html || { echo "There is no book in _build/html: make book builds it." >&2; exit 1; }
 	HANDGRAD_SITE=_build/html $(PYTEST) --dist worksteal -m site tests
+
+pdf: $(READY) ## Print the built book into one PDF (needs Chromium, and make book)
+	$(BIN)/python tools/pdf.py
 
 lab: $(READY) ## Open the notebooks in JupyterLab, in lab/, which is yours
 	$(BIN)/python tools/lab.py

@@ -1,0 +1,70 @@
+"""The book as one PDF: every page is in it, numbered and marked, and its links lead inside."""
+
+import io
+from pathlib import Path
+
+import pdf
+import pytest
+from pypdf import PdfReader
+from test_site import CHROMIUM, REQUIRED, SITE
+
+pytestmark = [
+    pytest.mark.site,
+    pytest.mark.skipif(not REQUIRED and not SITE.is_dir(), reason="the book is not built: make book"),
+    pytest.mark.skipif(not REQUIRED and not CHROMIUM, reason="no Chromium is installed"),
+]
+PARTS = [("", ["book/how_to_use.html"]), ("Attention", ["notebooks/09_masks.html", "book/notation.html"])]
+
+
+@pytest.fixture(scope="module")
+def made():
+    data, within, missing = pdf.make(SITE.resolve(), parts=PARTS)
+    return PdfReader(io.BytesIO(data)), within, missing
+
+
+def begins(reader):
+    """{title: the number of the page on which it begins, from 0}, by the bookmarks."""
+    flat = [item for entry in reader.outline for item in (entry if isinstance(entry, list) else [entry])]
+    return {item.title: reader.get_destination_page_number(item) for item in flat}
+
+
+def test_each_page_has_a_bookmark_a_line_in_the_contents_and_a_number(made):
+    reader, _, _ = made
+    first = begins(reader)
+    assert [*first] == ["How to use this book", "Attention", "9. Masks", "Notation"]
+    assert "Contents" in reader.pages[1].extract_text() and first["Attention"] == first["9. Masks"]
+    listed = reader.pages[1].extract_text()
+    for title in ("How to use this book", "9. Masks", "Notation"):
+        words = reader.pages[first[title]].extract_text()
+        assert title in words and words.rstrip().endswith(str(first[title] + 1))
+        assert str(first[title] + 1) in listed and title in listed
+    assert first["Notation"] - first["9. Masks"] > 5 and len(reader.pages) > first["Notation"] + 2
+
+
+def test_links_between_pages_and_to_places_lead_inside(made):
+    reader, within, missing = made
+    first, goals = begins(reader), []
+    for sheet in reader.pages[first["9. Masks"] : first["Notation"]]:
+        for link in sheet.get("/Annots", ()):
+            action = link.get_object().get("/A", {})
+            assert "file:" not in str(action.get("/URI", "")) or "notation" not in str(action.get("/URI"))
+            if action.get("/S") == "/GoTo":
+                goals.append(reader.get_page_number(action["/D"][0].get_object()))
+    assert missing == [] and within > 20
+    assert any(goal >= first["Notation"] for goal in goals), "to another page"
+    assert any(first["9. Masks"] < goal < first["Notation"] for goal in goals), "to a place in the same"
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch, capsys):
+    assert pdf.main([str(tmp_path)]) == 1
+    assert "make book builds it" in capsys.readouterr().err
+    monkeypatch.setattr(pdf.shutil, "which", lambda name: None)
+    assert pdf.main([str(SITE)]) == 1
+    assert "install it, then make pdf" in capsys.readouterr().err
+
+
+def test_the_contents_are_those_of_the_book_with_the_solutions_last():
+    parts = pdf.contents(Path(pdf.ROOT), SITE.resolve())
+    pages = [page for _, pages in parts for page in pages]
+    assert parts[-1][0] == "Solutions" and len(parts[-1][1]) == 20
+    assert len(set(pages)) == len(pages) > 60
