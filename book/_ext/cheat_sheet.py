@@ -1,0 +1,224 @@
+r"""The directive ``{cheat-sheet} SIDE``: the cards of book/cheat_sheet.yml, with formulas that the book has checked.
+
+The file names equations and writes none: ``eq-linear-dw 2`` is the second statement of that equation, ``ends`` leaves
+out what stands between its first and its last side. The TeX comes from the notebooks, and so does the mark of its
+evidence, which stands beside it with its number. `problems` says what is wrong in the file: a gradient must be
+checked, a definition is no evidence for one.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import yaml
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+from handgrad.course.evidence import KINDS, MARKS, chapters, equations
+from handgrad.course.letters import left_sides
+
+ROOT = Path(__file__).parents[2]
+BITES = "the test that bites"
+ARROWS = {"forward": "→", "backward": "←", "also": "·"}
+RELATION = r"(=|<|>|\\(le|ge|ne|approx|leftarrow|to)(?![a-z]))"
+CONDITION = r"\\text\{\s*(if|for|where|otherwise|by)\b"
+
+
+# Formulas ---------------------------------------------------------------------------------------------------
+
+
+def split(tex, separator, opening="{(["):
+    """Split TeX at a pattern, but not inside environments and what opens with one of these signs."""
+    closing = opening.translate(str.maketrans("{([", "})]"))
+    parts, depth, rest = [""], 0, tex
+    while rest:
+        found = depth == 0 and re.match(separator, rest)
+        token = re.match(r"\\begin\{\w+\}|\\end\{\w+\}|\\[a-zA-Z]+|\\.|.", rest, flags=re.DOTALL)[0]
+        if found:
+            parts.append("")
+            rest = rest[found.end() :]
+            continue
+        depth += token in opening or token.startswith(r"\begin{")
+        depth -= token in closing or token.startswith(r"\end{")
+        parts[-1] += token
+        rest = rest[len(token) :]
+    return parts
+
+
+def statements(formula):
+    r"""What a displayed formula states, each as TeX for one line.
+
+    A line that begins with a relation, or with a sign and holds none, belongs to the one before. Statements of one
+    line stand apart by ``\qquad``, or by a comma and ``\quad``; a condition stays with what it is about.
+    """
+    formula = re.sub(r"^\\begin\{(aligned|gathered)\}(.*)\\end\{\1\}$", r"\2", formula.strip(), flags=re.DOTALL)
+    lines = []
+    for row in split(formula, r"\\\\(\[\w+\])?", "{"):
+        cells = [" ".join(cell.split()) for cell in split(row, "&", "{")]
+        line = " ".join(rf"\;{c}\;" if c.startswith(r"\text") else c for c in cells if c)
+        line = re.sub(r"^(\s|\\q?quad\b|\\;|\{\})*", "", line)
+        goes_on = re.match(RELATION, line) or (line[:1] in "+-" and not any(split(line, RELATION)[1:]))
+        goes_on = goes_on or re.match(rf"{CONDITION}|\\big", line)
+        if lines and goes_on:
+            lines[-1] += " " + line
+        else:
+            lines.append(line)
+    stated = []
+    for line in lines:
+        for part in split(line, r",?\s*\\qquad|,\s*\\quad"):
+            part = part.strip(" ,")
+            if stated and (re.match(CONDITION, part) or not re.search(RELATION, part)):
+                stated[-1] += r"\;\;" + part
+            else:
+                stated.append(part)
+    return [_without(r"^\\text\{(that is|with|so that|and)\s*\}(\\;|\\quad|\s)*|(\\;)+$|\.(?=\}$)", s) for s in stated]
+
+
+def _without(pattern, statement):
+    return re.sub(pattern, "", statement.strip(" .,")).strip(" .,")
+
+
+def ends(statement):
+    """The first and the last side of an equation of several: a = b = c becomes a = c."""
+    first, *others = split(statement, "=")
+    return f"{first.strip()} = {others[-1].strip()}" if others else first
+
+
+def is_gradient(statement):
+    """Whether a gradient stands on the left side: dx, or a derivative."""
+    left = split(statement, RELATION)[0]
+    return bool(re.match(r"(\\text\{\w+\}(\\;)*\s*)?(\\mathrm\{d\}|\\frac\{\\partial)", left))
+
+
+# The file ---------------------------------------------------------------------------------------------------
+
+
+def read(root=ROOT):
+    """The sides of the sheet."""
+    return yaml.safe_load((root / "book/cheat_sheet.yml").read_text(encoding="utf-8"))
+
+
+def of_book(root=ROOT):
+    """What the sheet can show: {number of a chapter: (path, {label: equation}, {row of its card: text})}."""
+    return {
+        int(path.name[:2]): (path, {e.label: e for e in equations(notebook)}, card(notebook))
+        for path, notebook in chapters(root / "notebooks")
+    }
+
+
+def card(notebook):
+    """The rows of the table below "The card": {first cell: second cell}."""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and "## The card\n" in cell.source:
+            table = cell.source.split("## The card\n")[1].split("\n## ")[0]
+            rows = re.findall(r"^\| *([^|]+?) *\| *((?:\\\||[^|])+?) *\|", table, re.MULTILINE)
+            return {first.lower(): second for first, second in rows}
+    return {}
+
+
+def chosen(item, found):
+    """The statements that an item such as "eq-linear-dw 2 ends" names, and their evidence: (label, [TeX], kind).
+
+    found: the equations of the chapter. Raises ValueError if there is no such equation or statement.
+    """
+    match = re.fullmatch(r"(eq-[a-z0-9-]+)( \d+)?( ends)?", item)
+    if not match or match[1] not in found:
+        raise ValueError(f"{item!r}: the chapter has no equation of this label")
+    equation, stated = found[match[1]], statements(found[match[1]].formula)
+    number = int(match[2]) if match[2] else None
+    if number is not None and not 1 <= number <= len(stated):
+        raise ValueError(f"{item!r}: expected a statement from 1 to {len(stated)}")
+    kinds = [(*k, None)[0] for k in equation.parts.values()]
+    if number is None or len(kinds) != len(stated):
+        kinds = [equation.strength]
+    else:
+        kinds = [kinds[number - 1]]
+    shown = stated if number is None else [stated[number - 1]]
+    return match[1], [ends(s) if match[3] else s for s in shown], kinds[0]
+
+
+def problems(sides, book):
+    """What is wrong with the sheet, given what `of_book` read: sentences, [] if nothing is."""
+    wrong = []
+    cards = [card for side in sides for card in side["cards"]]
+    if (numbers := [card["chapter"] for card in cards]) != sorted(book):
+        wrong.append(f"expected a card for each of the chapters {sorted(book)}, in order, got {numbers}")
+    for about in cards:
+        _, found, rows = book.get(about["chapter"], (None, {}, {}))
+        for place in ARROWS:
+            for item in about.get(place, ()):
+                try:
+                    label, stated, kind = chosen(item, found)
+                except ValueError as error:
+                    wrong.append(f"chapter {about['chapter']}, {error}")
+                    continue
+                gradients = [s for s in stated if is_gradient(s)]
+                if kind is None:
+                    wrong.append(f"{item!r}: nothing checks it")
+                if gradients and kind == "definition":
+                    wrong.append(f"{item!r}: a gradient, {gradients[0]}, and only a definition")
+                if place == "backward" and not gradients:
+                    wrong.append(f"{item!r}: expected a gradient on a left side, got {stated}")
+                if place == "backward" and kind == "definition":
+                    wrong.append(f"{item!r}: stands under backward, and is only a definition")
+        wrong += [
+            f"chapter {about['chapter']}: its card has no row {row!r}"
+            for row in about.get("says", [BITES])
+            if row.lower() not in rows
+        ]
+    return wrong
+
+
+# The page ---------------------------------------------------------------------------------------------------
+
+
+def line_of(item, found):
+    """An item as MyST: its statements, then the mark of its evidence and its number, which is a link."""
+    label, stated, kind = chosen(item, found)
+    formulas = " ".join(f"[${s}$]{{.statement}}" for s in stated)
+    return f"{formulas} [{MARKS[kind]} {{eq}}`{label}`]{{.evidence}}"
+
+
+def markdown(about, chapter):
+    """One card as MyST."""
+    path, found, rows = chapter
+    lines = [":::{container} sheet-card", f"{{doc}}`{about['chapter']} {about['title']} </notebooks/{path.stem}>`", ""]
+    for place, arrow in ARROWS.items():
+        lines += [f"- [{arrow}]{{.arrow}} {line_of(item, found)}" for item in about.get(place, ())]
+    for row in about.get("says", [BITES]):
+        words = "bites" if row == BITES else row.rpartition(":")[2].strip()
+        lines += [f"- [{words}]{{.row}} {rows[row.lower()]}"]
+    return [*lines, ":::", ""]
+
+
+@cache
+def _book():
+    return of_book()
+
+
+class CheatSheet(SphinxDirective):
+    """The cards of one side. The argument is its name."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self):
+        self.env.note_dependency(str(ROOT / "book/cheat_sheet.yml"))
+        book, sides = _book(), read()
+        for path, _, _ in book.values():
+            self.env.note_dependency(str(path))
+        if wrong := problems(sides, book):
+            raise self.error("cheat_sheet.yml: " + "; ".join(wrong))
+        cards = {side["side"]: side["cards"] for side in sides}
+        if self.arguments[0] not in cards:
+            raise self.error(f"cheat-sheet: expected one of {list(cards)}, got {self.arguments[0]!r}")
+        lines = [line for c in cards[self.arguments[0]] for line in markdown(c, book[c["chapter"]])]
+        box = nodes.container(classes=["cheat-sheet"])
+        self.state.nested_parse(StringList(lines, self.env.docname), self.content_offset, box)
+        return [box]
+
+
+def setup(app):
+    app.add_directive("cheat-sheet", CheatSheet)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
