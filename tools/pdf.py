@@ -130,7 +130,7 @@ def chromium():
 
 
 def printed(jobs):
-    """Print pages, one after the other in one browser: [PDF as bytes]. jobs: [(address or HTML, places, options)]."""
+    """Print pages in one browser: [PDF as bytes]. jobs: [(address or HTML, places, options)]."""
     from playwright.sync_api import sync_playwright
 
     found = []
@@ -250,7 +250,7 @@ def number_pages(writer, start, order, titles, front):
 
 
 def make(site, root=ROOT, parts=None):
-    """(the PDF as bytes, how many links lead inside, places that were not found). Raises FileNotFoundError."""
+    """(the PDF as bytes, how many links lead inside, places not found); raises FileNotFoundError."""
     chromium()
     parts = parts or contents(root, site)
     order = [page for _, pages in parts for page in pages]
@@ -285,9 +285,9 @@ def main(arguments=None):
         return 1
     given.file.write_bytes(pdf)
     pages = len(PdfReader(io.BytesIO(pdf)).pages)
-    print(
-        f"{given.file}: {pages} pages, {len(pdf) / 1e6:.1f} MB, {within} links inside, {len(missing)} to a page only"
-    )
+    print(f"{given.file}: {pages} pages, {len(pdf) / 1e6:.1f} MB, {within} links inside")
+    for page, place in missing:
+        print(f"no such place: {page}#{place}", file=sys.stderr)
     return 0
 
 

@@ -52,7 +52,9 @@ def statements(formula):
     A line that begins with a relation, or with a sign and holds none, belongs to the one before. Statements of one
     line stand apart by ``\qquad``, or by a comma and ``\quad``; a condition stays with what it is about.
     """
-    formula = re.sub(r"^\\begin\{(aligned|gathered)\}(.*)\\end\{\1\}$", r"\2", formula.strip(), flags=re.DOTALL)
+    formula = re.sub(
+        r"^\\begin\{(aligned|gathered)\}(.*)\\end\{\1\}$", r"\2", formula.strip(), flags=re.DOTALL
+    )
     lines = []
     for row in split(formula, r"\\\\(\[\w+\])?", "{"):
         cells = [" ".join(cell.split()) for cell in split(row, "&", "{")]
@@ -72,7 +74,10 @@ def statements(formula):
                 stated[-1] += r"\;\;" + part
             else:
                 stated.append(part)
-    return [_without(r"^\\text\{(that is|with|so that|and)\s*\}(\\;|\\quad|\s)*|(\\;)+$|\.(?=\}$)", s) for s in stated]
+    return [
+        _without(r"^\\text\{(that is|with|so that|and)\s*\}(\\;|\\quad|\s)*|(\\;)+$|\.(?=\}$)", s)
+        for s in stated
+    ]
 
 
 def _without(pattern, statement):
@@ -183,7 +188,11 @@ def line_of(item, found):
 def markdown(about, chapter):
     """One card as MyST."""
     path, found, rows = chapter
-    lines = [":::{container} sheet-card", f"{{doc}}`{about['chapter']} {about['title']} </notebooks/{path.stem}>`", ""]
+    lines = [
+        ":::{container} sheet-card",
+        f"{{doc}}`{about['chapter']} {about['title']} </notebooks/{path.stem}>`",
+        "",
+    ]
     for place, arrow in ARROWS.items():
         lines += [f"- [{arrow}]{{.arrow}} {line_of(item, found)}" for item in about.get(place, ())]
     for row in about.get("says", [BITES]):
