@@ -8,7 +8,6 @@ from pathlib import Path
 import networkx
 import pytest
 import yaml
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from book._ext import chapter_graph, chapter_map
 from handgrad.course import judge, plan
@@ -24,35 +23,6 @@ def test_every_exercise_of_the_judge_is_set_once():
     assert sorted(set_there) == sorted(name for names in known.values() for name in names)
     for chapter in CHAPTERS:
         assert list(chapter.names) == known[chapter.topic]
-
-
-def notebook(*cells):
-    return new_notebook(
-        cells=[new_markdown_cell(c) if c.startswith("#") else new_code_cell(c) for c in cells]
-    )
-
-
-def test_tasks_are_read():
-    found = plan.tasks(
-        notebook(
-            "## 1. One line ★★\n\n*Derive, 15 minutes.*",
-            "judge.softmax_ds(f)",
-            "## 2. Open\n\nAs long as you like.",
-        )
-    )
-    assert found == (plan.Task(1, "One line", 2, 15, ("softmax_ds",)), plan.Task(2, "Open", 0, 0, ()))
-
-
-@pytest.mark.parametrize(
-    "cells, words",
-    [
-        (["## 2. One ★\n\n5 minutes"], "expected the number 1, got 2"),
-        (["## 1. One ★", "judge.softmax_ds(f)"], "expected “… minutes”"),
-    ],
-)
-def test_tasks_that_say_too_little_are_refused(cells, words):
-    with pytest.raises(ValueError, match=words):
-        plan.tasks(notebook(*cells))
 
 
 # The map ----------------------------------------------------------------------------------------------------
