@@ -13,6 +13,7 @@ exercises looks for the one that does what a learner's function does.
 
 import ast
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Callable
@@ -95,6 +96,22 @@ class Program:
     def source(self, *edits):
         """The text of the function after the edits."""
         return ast.unparse(self._after(edits))
+
+    def place(self, *edits):
+        """What the edits are and where, in sentences, and what the names of this program stand for."""
+        places = [edit.place for edit in edits]
+        given, made = {node.arg for node in ast.walk(self.tree.args) if isinstance(node, ast.arg)}, {}
+        for statement in (node for node in ast.walk(self.tree) if isinstance(node, ast.Assign)):
+            target, value = statement.targets[0], statement.value
+            both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            for name, one in zip(target.elts, value.elts) if both else [(target, value)]:
+                made.setdefault(ast.unparse(name), one)
+        said = re.findall(r"[^\W\d]\w*(?!\w|\()", " ".join(" ".join(places).split("`")[1::2]))
+        own = [n for n in dict.fromkeys(said) if n in made and n not in given and n not in self.outputs]
+        told = [
+            f"`{n}` is {code(made[n])}" for n in own if not any(code(made[n]) in place for place in places)
+        ]
+        return " ".join([*places, *([f"Here {', '.join(told)}."] if told else [])])
 
     def _after(self, edits):
         changes = {id(old): new for edit in edits for old, new in edit.changes}

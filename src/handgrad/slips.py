@@ -382,14 +382,12 @@ def reductions(at):
     if other := {"sum": "mean", "mean": "sum"}.get(name):
         yield reduced(at.node, name=other), "sum or mean", f"a {other} stands where a {name} should", where
     for new in ("-1", "-2", "0", "1", "(0, 1)", None):
+        over = f"axis {new}" if new else "the whole array"
+        what = f"the {name} runs over {over}, not over axis {axis}"
         if new != axis:
-            over = f"axis {new}" if new else "the whole array"
-            yield (
-                reduced(at.node, axis=new),
-                "axis",
-                f"the {name} runs over {over}, not over axis {axis}",
-                where,
-            )
+            yield reduced(at.node, axis=new), "axis", what, where
+        if new in ("-1", "1") and axis in ("0", "(0, 1)") and "keepdims" not in keywords:
+            yield reduced(at.node, axis=new, keepdims="True"), "axis", what, where
     if "keepdims" in keywords:
         yield reduced(at.node, keepdims=None), "keepdims", "`keepdims=True` is missing", where
     yield array, "reduction", f"the {name} is not taken", f" of {code(array)}"

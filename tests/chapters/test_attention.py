@@ -273,6 +273,15 @@ def attended(*options, **more):
     return forward
 
 
+def sink_with_the_mean_of_the_keys(dy, q, k, v, sink):
+    """Right but for dq and dk, where the average is divided by the sum of the weights."""
+    e, da = np.exp(q @ k.mT / np.sqrt(q.shape[-1])), dy @ v.mT
+    a = e / (np.exp(sink) + e.sum(-1, keepdims=True))
+    held, mean = a.sum(-1, keepdims=True), (a * da).sum(-1, keepdims=True)
+    ds = a * (da - mean / held) / np.sqrt(q.shape[-1])
+    return ds @ k, ds.mT @ q, a.mT @ dy, -((1 - held) * mean).sum()
+
+
 UNLISTED = [
     (
         "softmax_ds",
@@ -296,6 +305,12 @@ UNLISTED = [
         capped(lambda u, c: 1 - np.tanh(u / c) ** 2, scale=-1),
         "a factor too many",
         "scale",
+    ),
+    (
+        "sink_gradients",
+        sink_with_the_mean_of_the_keys,
+        "^dq, dk: The average is divided by the sum(?!.*Besides).*dv and dsink are right",
+        "^$",
     ),
     ("sink_gradients", sunk(lambda a, da, ds, b: ds.sum()), "dsink has the wrong sign", ""),
     ("sink_gradients", sunk(lambda a, da, ds, b: 0.0), "dsink is 0 everywhere", ""),

@@ -282,7 +282,19 @@ def qk(length=lambda v: np.linalg.norm(v, axis=-1, keepdims=True), keep=1, keep_
     return backward
 
 
+def batch_with_one_mean_over_features(dy, x, gamma, eps):
+    r = 1 / np.sqrt(x.var((0, 1)) + eps)
+    x_hat, dx_hat = (x - x.mean((0, 1))) * r, gamma * dy
+    return r * (dx_hat - dx_hat.mean((0, 1)) - x_hat * (dx_hat * x_hat).mean(-1, keepdims=True))
+
+
 UNLISTED = [
+    (
+        "batch_norm_dx",
+        batch_with_one_mean_over_features,
+        "^A sum or mean runs over the wrong axis.$",
+        "mean runs over axis -1, not over axis .0, 1.*Here `through_variance` is `x_hat",
+    ),
     ("two_features", lambda h, epsilon: epsilon / (2 * (h**2 + epsilon)), "power", "`std` has the power 2"),
     ("two_features", lambda h, epsilon: h / (2 * sqrt(h**2 + epsilon) ** 3), "One array", "`epsilon`"),
     ("two_features", lambda h, epsilon: sqrt(epsilon) / (2 * sqrt(h**2 + epsilon) ** 3), "root", "`epsilon`"),

@@ -311,6 +311,12 @@ UNLISTED = [
     ("half_split_dx", half_split(lambda a, b, c, s: (a * c + b * s, b * c)), "term is missing", "dy_0"),
     ("half_split_dx", lambda dy, a: half_split_by_complex(dy, a)[..., : 2 * a.shape[1]], "are missing", ""),
     ("slope_gradients", slopes(lambda ds, d: ds.sum((0, 2, 3))), "Besides: A factor is missing", ""),
+    (
+        "slope_gradients",
+        lambda ds, q, k: slopes(lambda ds, d: (ds * d).sum((0, 2, 3)) / np.sqrt(q.shape[-1]))(ds, q, k),
+        "wrong sign.* Besides: There is a factor too many. dq and dk are right.",
+        "^(?!.*`dq`).*`scale` is too many.*`scale` is `1 / sqrt",
+    ),
     ("slope_gradients", slopes(lambda ds, d: np.zeros(ds.shape[1])), "dslope is 0 everywhere", ""),
     ("slope_gradients", slopes(lambda ds, d: -(d * ds).sum((0, 3))), "dslope has shape", ""),
     ("slope_gradients", slopes(lambda ds, d: -(d * ds).sum((0, 2, 3)) / 2), "factor", "distance"),

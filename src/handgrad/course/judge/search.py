@@ -7,6 +7,8 @@ every case is the diagnosis. Different mistakes can give the same numbers, and t
 
 import inspect
 import itertools
+import re
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -153,12 +155,23 @@ class Search:
         )
 
     def _of(self, name, given, probe):
-        """The Finding for one result. A story is told if it fits in all that it changes."""
+        """The Finding for one result. A story is told if it fits in all that it changes.
+
+        If nothing else does, also if what it does not fit in is right, and not spoken of.
+        """
+        good, partial = self._good(given), None
         for story, _, results in self.known:
             changed = [n for n in self.outputs if not fits(results, self.right, [n])]
             if name in changed and fits(given, results, changed):
                 return Finding(story.words)
-        return self._one(given, probe, [name], self.rows(probe))
+            spoken = any(re.search(rf"\b{n}\b", story.words) for n in good)
+            if not spoken and name in changed and fits(given, results, [n for n in changed if n not in good]):
+                partial = partial or Finding(story.words)
+        return self._one(given, probe, [name], self.rows(probe)) or partial
+
+    def _good(self, given):
+        """The outputs that are right."""
+        return [name for name in self.outputs if fits(given, self.right, [name])]
 
     def told(self, given):
         """The Finding of a story that fits all results, or None."""
@@ -172,16 +185,34 @@ class Search:
             if edit.kind == "order" and outputs != self.outputs:
                 continue
             if same(given[probe], results, outputs) and self._agrees(program, [edit], given, probe, outputs):
-                return Finding(KINDS[edit.kind][1], edit.place)
+                return Finding(KINDS[edit.kind][1], program.place(edit))
 
     def _besides(self, given, probe, outputs, stories, trials):
-        """One edit of a known mistake; first of those that explain another result."""
+        """One edit of a known mistake; first of those that explain another result.
+
+        What is right must be right after the known mistake too, and after the edit: neither may concern it.
+        An edit that takes back a part of the mistake is none besides.
+        """
+        good = self._good(given)
+        concerned = tuple(dict.fromkeys([*outputs, *good]))
         for story, program, results in stories:
             if trials > 0 and not isinstance(results[probe][outputs[0]], str):
+                if not fits(results, self.right, good):
+                    continue
                 rows = self._edited([program], probe)
                 trials -= len(rows)
-                if found := self._one(given, probe, outputs, rows):
+                rows = [row for row in rows if same(given[probe], row[2], concerned)]
+                rows = [row for row in rows if not self._takes_back(program, row[1])]
+                if found := self._one(given, probe, concerned, rows):
                     return Finding(f"{story.words} Besides: {found.kind}", found.where)
+
+    def _takes_back(self, program, edit):
+        """Whether a known mistake is nearer to the right answer after the edit."""
+        right, before, after = (
+            Counter(re.findall(r"\w+|\S", source))
+            for source in (self.programs[0].source(), program.source(), program.source(edit))
+        )
+        return ((after - right) + (right - after)).total() < ((before - right) + (right - before)).total()
 
     def _two(self, given, probe, name, trials):
         """Two edits of one right answer: pairs of those that make a difference, the cheapest first."""
@@ -198,7 +229,7 @@ class Search:
             result = self._results(program.function(*edits), self.cases[probe])
             if same(given[probe], result, [name]) and self._agrees(program, edits, given, probe, [name]):
                 kinds = dict.fromkeys(KINDS[edit.kind][1] for edit in edits)
-                return Finding(" ".join(["Two things.", *kinds]), " ".join(edit.place for edit in edits))
+                return Finding(" ".join(["Two things.", *kinds]), program.place(*edits))
 
 
 def edits_of(program, case):
