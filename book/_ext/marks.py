@@ -58,14 +58,14 @@ def mark_equations(app, pagename, templatename, context, doctree):
 
 
 class EvidenceTotals(SphinxDirective):
-    """A table: each mark, what it says, and how many equations of the book have it."""
+    """A table: each mark, what it says, and how many equations of the book have it; none that no equation has."""
 
     def run(self):
         read = chapters(Path(self.env.srcdir) / "notebooks")
         for path, _ in read:
             self.env.note_dependency(str(path))
         total = Counter(equation.strength for _, notebook in read for equation in equations(notebook))
-        rows = [(MARKS[kind], words, str(total[kind])) for kind, words in KINDS.items()]
+        rows = [(MARKS[kind], words, str(total[kind])) for kind, words in KINDS.items() if total[kind]]
         rows.append(("", "together", str(total.total())))
         lines = ["| Mark | An equation with it is | Equations |", "| :-: | :-- | --: |"]
         lines += [f"| {' | '.join(row)} |" for row in rows]
