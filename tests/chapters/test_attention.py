@@ -273,6 +273,13 @@ def attended(*options, **more):
     return forward
 
 
+def bent(ds, q, k, slope):
+    """capped_gradients, given the slope of the cap."""
+    scale = 1 / np.sqrt(q.shape[-1])
+    du = ds * slope(scale * (q @ k.mT)) * scale
+    return du @ k, du.mT @ q
+
+
 def sink_with_the_mean_of_the_keys(dy, q, k, v, sink):
     """Right but for dq and dk, where the average is divided by the sum of the weights."""
     e, da = np.exp(q @ k.mT / np.sqrt(q.shape[-1])), dy @ v.mT
@@ -311,6 +318,30 @@ UNLISTED = [
         sink_with_the_mean_of_the_keys,
         "^dq, dk: The average is divided by the sum(?!.*Besides).*dv and dsink are right",
         "^$",
+    ),
+    (
+        "sink_gradients",
+        sunk(lambda a, da, ds, b: -(np.exp(b) * a * da).sum()),
+        "dsink is not divided by the denominator",
+        "^$",
+    ),
+    (
+        "capped_gradients",
+        lambda ds, q, k, cap: bent(ds, q, k, lambda u: (1 - np.tanh(u / cap)) ** 2),
+        "Only the tanh is squared",
+        "^$",
+    ),
+    (
+        "score_variance",
+        lambda K, s, t, m, n: K * (s * t + s * n**2 + t * m**2),
+        "σ is taken for a variance",
+        "^$",
+    ),
+    (
+        "score_variance",
+        lambda K, s, t, m, n: K * (s**2 * t**2 + t**2 * n**2 + t**2 * m**2),
+        "^One symbol stands where another should",
+        "",
     ),
     ("sink_gradients", sunk(lambda a, da, ds, b: ds.sum()), "dsink has the wrong sign", ""),
     ("sink_gradients", sunk(lambda a, da, ds, b: 0.0), "dsink is 0 everywhere", ""),

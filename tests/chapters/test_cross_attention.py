@@ -215,6 +215,10 @@ def not_transposed(memory, dk, dv, W_K, W_V, learns):
     return dmemory, *frozen()(memory, dk, dv, W_K, W_V, learns)[1:]
 
 
+def unweighted(a, da):
+    return a * (da - da.sum(-1, keepdims=True))
+
+
 UNLISTED = [
     ("gated_gradients", gates(of_alpha=lambda alpha: 1 / np.cosh(alpha)), "power or a root", ""),
     ("gated_gradients", gates(np.array, np.ones_like), "α stands where tanh.*inner derivative", ""),
@@ -251,6 +255,12 @@ UNLISTED = [
     ("frozen_layers", frozen(of_weights=lambda W, on: (W * on[:, None, None]).mT), "transposed", ""),
     ("frozen_layers", frozen(of_weights=lambda W, on: 0 * W), "dW_K is 0 everywhere", ""),
     ("coverage_ds", lambda a, wish: -exercises.coverage_ds(a, wish), "sign is wrong", ""),
+    (
+        "coverage_ds",
+        lambda a, wish: unweighted(a, np.repeat((a.sum(1) - wish)[:, None], a.shape[1], 1)),
+        "is not weighted",
+        "^$",
+    ),
     ("coverage_ds", lambda a, wish: a.sum(1) - wish, "gradient of the coverage", ""),
     ("coverage_ds", coverage(lambda a, wish: a - wish), "by itself", ""),
     ("coverage_ds", coverage(lambda a, wish: a.sum(1, keepdims=True) - 1 + 0 * wish), "wish is left out", ""),

@@ -308,6 +308,12 @@ UNLISTED = [
     ),
     ("swish_beta_slope", lambda x, beta: x**2 * sigma(beta * x) * (1 + sigma(beta * x)), "A sign", "`gate`"),
     ("swish_beta_slope", lambda x, beta: -(x**2) * sigma(beta * x) * sigma(-beta * x), "sign is wrong", ""),
+    (
+        "equal_units",
+        lambda D, F: (2 * D * F + F - D) / (3 * D + 2),
+        "is counted for the gated layer only",
+        "^$",
+    ),
     ("equal_units", lambda D, F: (2 * D + 1) / (3 * D + 2), "does not depend on `F`", ""),
     ("equal_units", lambda D, F: F * (3 * D + 2) / (2 * D + 1), "roles are exchanged", ""),
     ("equal_units", lambda D, F: (2 * D * F + F + D) / (3 * D + 3), "cancels", "3 stands where 2"),

@@ -296,6 +296,11 @@ WRONG = [
     ("seen_through", lambda mask, n: seen_by_sets(mask, n - 1), "too few"),
     ("seen_through", lambda mask, n: seen_by_sets(mask, len(mask)), "any number of layers"),
     ("seen_through", lambda mask, n: seen_by_sets(mask, n).T, "Turned round"),
+    (
+        "seen_through",
+        lambda mask, n: np.linalg.matrix_power(mask.astype(int), n) > 0,
+        "^The residual connection is forgotten(?!.*Besides).*outgrow the integers",
+    ),
     ("seen_through", lambda mask, n: np.linalg.matrix_power(1 * mask, n) > 0, "residual connection"),
     (
         "seen_through",

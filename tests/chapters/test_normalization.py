@@ -288,6 +288,14 @@ def batch_with_one_mean_over_features(dy, x, gamma, eps):
     return r * (dx_hat - dx_hat.mean((0, 1)) - x_hat * (dx_hat * x_hat).mean(-1, keepdims=True))
 
 
+def with_sample_variance(dy, x, gamma, eps):
+    d = x - x.mean(-1, keepdims=True)
+    r = (x.var(-1, keepdims=True, ddof=1) + eps) ** -0.5
+    g = dy * gamma
+    dx = r * (g - g.mean(-1, keepdims=True) - d * r * (g * d * r).mean(-1, keepdims=True))
+    return dx, (dy * d * r).sum((0, 1)), dy.sum((0, 1))
+
+
 UNLISTED = [
     (
         "batch_norm_dx",
@@ -296,7 +304,7 @@ UNLISTED = [
         "mean runs over axis -1, not over axis .0, 1.*Here `through_variance` is `x_hat",
     ),
     ("two_features", lambda h, epsilon: epsilon / (2 * (h**2 + epsilon)), "power", "`std` has the power 2"),
-    ("two_features", lambda h, epsilon: h / (2 * sqrt(h**2 + epsilon) ** 3), "One array", "`epsilon`"),
+    ("two_features", lambda h, epsilon: h / (2 * sqrt(h**2 + epsilon) ** 3), "One symbol", "`epsilon`"),
     ("two_features", lambda h, epsilon: sqrt(epsilon) / (2 * sqrt(h**2 + epsilon) ** 3), "root", "`epsilon`"),
     ("layer_norm_dx", from_output(lambda y, g, b: (y + b) / g), "A sign is wrong", "`x_hat`"),
     ("layer_norm_dx", from_output(lambda y, g, b: (y - b) * g), "multiplied where", "`gamma` multiplies"),
@@ -316,6 +324,7 @@ UNLISTED = [
     ),
     ("repaired_backward", repaired(along=lambda d, hat: 0), "not removed at all", ""),
     ("repaired_backward", repaired(shares=lambda v: v.sum(0).mean(0)), "positions averaged", ""),
+    ("repaired_backward", with_sample_variance, "divided by D - 1", "^$"),
     ("batch_norm_dx", batch((0, 1, 2), (0, 1, 2)), "wrong axis", "the whole array"),
     ("batch_norm_dx", batch(back=(0, 1, 2)), "wrong axis", "`through_mean`"),
     ("batch_norm_dx", batch(factor=lambda g, r: g), "once too often", "`gamma`"),

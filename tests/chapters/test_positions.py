@@ -288,6 +288,13 @@ def half_split_by_order(put_back):
     return backward
 
 
+def partners_at_the_end(dy, angles):
+    J, dx = angles.shape[-1], dy.copy()
+    dx[..., :J] = dy[..., :J] * np.cos(angles) + dy[..., -J:] * np.sin(angles)
+    dx[..., -J:] = dy[..., -J:] * np.cos(angles) - dy[..., :J] * np.sin(angles)
+    return dx
+
+
 UNLISTED = [
     ("grid_gradients", lambda dy: (-dy.sum((0, 2)), -dy.sum((0, 1))), "sign", ""),
     ("grid_gradients", lambda dy: (dy.sum((0, 2)), dy.sum((0, 2))), "drows is right", "this is `drows`"),
@@ -299,6 +306,7 @@ UNLISTED = [
         "division by `T`",
     ),
     ("grid_gradients", lambda dy: (dy.sum((0, 1, 2)), dy.sum((0, 1))), "drows has shape", ""),
+    ("half_split_dx", partners_at_the_end, "among the last J columns", "^$"),
     ("half_split_dx", half_split(lambda a, b, c, s: (a * c - b * s, b * c - a * s)), "sign is wrong", "dy_1"),
     ("half_split_dx", half_split(lambda a, b, c, s: (-a * c - b * s, a * s - b * c)), "sign", ""),
     ("half_split_dx", half_split(lambda a, b, c, s: (a * c + b * s, b * s - a * s)), "", "cos"),

@@ -235,7 +235,20 @@ def always_of_the_same_length(g_1, g_2, m_1, m_2, most):
     return g * most / np.linalg.norm(g)
 
 
+def gate_in_a_copy(dy, x, g):
+    dx = dy.copy()
+    dx += dy * g
+    return dx, dx * x * g * (1 - g)
+
+
+def each_matrix_by_its_norm(g_1, g_2, m_1, m_2, most):
+    g = (m_1 * g_1 + m_2 * g_2) / (m_1 + m_2)
+    return np.stack([one * min(1, most / np.linalg.norm(one)) for one in g])
+
+
 WRONG = [
+    ("gate_backward", gate_in_a_copy, "^dh is computed from dx, and comes out .1 . g. times too large"),
+    ("joined_and_clipped", each_matrix_by_its_norm, "Each matrix is shortened by its own norm"),
     ("merge_parts", merge_as_in_a_stream, "as in a stream"),
     ("merge_parts", merge_without_a_maximum, "exp overflows"),
     ("merge_parts", merge_averages, "divided by z already"),

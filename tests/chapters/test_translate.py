@@ -341,7 +341,59 @@ def masks_without_padding(target_in, source, pad):
     return np.broadcast_to(np.tri(T, dtype=bool), (B, T, T)), np.full((B, T, S), True)
 
 
+def masks_of_queries_too(target_in, source, pad):
+    real = target_in != pad
+    own = np.tril(np.ones((target_in.shape[1],) * 2, bool)) & real[:, None, :] & real[:, :, None]
+    return own, masks_by_loops(target_in, source, pad)[1]
+
+
+def to_the_left(target_out, bos, eos, pad):
+    moved = np.concatenate([target_out[:, 1:], np.full((len(target_out), 1), pad)], axis=1)
+    return np.where(moved == eos, pad, moved)
+
+
+def entropy(q):
+    return -(q * np.log(q)).sum(-1)
+
+
+def among_others(targets, u, alpha):
+    q = np.tile(u, (len(targets), 1))
+    q[np.arange(len(q)), targets] = 0
+    q *= alpha / q.sum(1, keepdims=True)
+    q[np.arange(len(q)), targets] = 1 - alpha
+    return entropy(q).mean()
+
+
+def step_corrected_behind_the_root(E, x, targets, m, v, step):
+    _, m, v = step_by_loops(E, x, targets, m, v, step)
+    return E - 0.01 * m / (1 - 0.9**step) / (np.sqrt(v) / (1 - 0.98**step)), m, v
+
+
+def words_with_every_end(z, eos, pad):
+    words = z.argmax(-1)
+    tokens, score = greedy_by_loops(z, eos, pad)
+    return np.where(words == eos, eos, tokens), score
+
+
+def words_without_an_end(z, eos, pad):
+    words = z.argmax(-1)
+    return np.where(words == eos, pad, words), greedy_by_loops(z, eos, pad)[1]
+
+
 UNLISTED = [
+    ("decoder_input", to_the_left, "^Shifted the wrong way", "^$"),
+    ("decoder_masks", masks_of_queries_too, "^Padding is hidden as a query too", "^$"),
+    ("unigram_floor", lambda targets, u, alpha: alpha * entropy(u), "entropy of u, weighted by α", "^$"),
+    (
+        "unigram_floor",
+        lambda targets, u, alpha: entropy(mixture(targets, u, alpha).mean(0)),
+        "entropy of the mean target",
+        "^$",
+    ),
+    ("unigram_floor", among_others, "among the wrong words only", "^$"),
+    ("greedy_words", words_with_every_end, "An <eos> that comes after the first", "^$"),
+    ("greedy_words", words_without_an_end, "Every <eos> has become padding", "^$"),
+    ("repaired_step", step_corrected_behind_the_root, "v is corrected behind the root", "^$"),
     ("decoder_masks", masks_exchanged, "wrong order", ""),
     ("decoder_masks", masks_without_padding, "own: The padding of the target.*cross: The padding of the", ""),
     (

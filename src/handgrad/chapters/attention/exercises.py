@@ -101,6 +101,9 @@ SCORE_VARIANCE = Derivation(
     - Each mean stands beside the wrong variance: a spread in q is magnified by the mean of k, and the other
       way round.
           sigma_q**2 * mu_k**2 + sigma_k**2 * mu_q**2 → sigma_q**2 * mu_q**2 + sigma_k**2 * mu_k**2
+    - σ is taken for a variance. It is a standard deviation, and its square is the variance.
+          sigma_q**2 → sigma_q
+          sigma_k**2 → sigma_k
     - These are standard deviations. For a product of independent variables of mean 0, the variances
       multiply: σ_q² σ_k².
           sigma_q**2 * sigma_k**2 + sigma_q**2 * mu_k**2 + sigma_k**2 * mu_q**2 → sigma_q * sigma_k
@@ -282,6 +285,8 @@ CAPPED_GRADIENTS = Exercise(
           np.tanh(u / cap) → np.tanh(u)
     - The derivative is taken at the capped score. It belongs at u, from before the tanh.
           np.tanh(u / cap) → np.tanh(np.tanh(u / cap))
+    - This is the square of 1 - tanh. Only the tanh is squared: its derivative is 1 - tanh².
+          (1 - np.tanh(u / cap) ** 2) → (1 - np.tanh(u / cap)) ** 2
     - tanh stands where its derivative should.
           (1 - np.tanh(u / cap) ** 2) → np.tanh(u / cap)
     - Not divided by c: with the score s = c tanh(u/c), the square of tanh is s²/c².
@@ -354,6 +359,8 @@ SINK_GRADIENTS = Exercise(
           (rest * mean).sum() → (rest * mean).mean()
     - This is the gradient of exp(b), not of b: the inner derivative exp(b) is missing.
           -(rest * mean).sum() → -(rest * mean).sum() / np.exp(sink)
+    - dsink is not divided by the denominator of the softmax: the weight of the sink is exp(b) divided by it.
+          -(rest * mean).sum() → -(np.exp(sink) * mean).sum()
     - exp(b) stands in dsink twice: the weight of the sink, 1 - Σ a_j, has it inside.
           -(rest * mean).sum() → -(rest * mean).sum() * np.exp(sink)
     - An ordinary mean of da stands where the mean weighted by a should.

@@ -247,6 +247,8 @@ COVERAGE_DS = Exercise(
           a * (gap - mean) → a * (1 - a) * gap
     - An ordinary mean stands where the mean weighted by a should.
           mean = (a * gap).sum( → mean = (0 * a + gap).mean(
+    - The sum in the softmax step is not weighted: it is Σ a_j da_j, not Σ da_j.
+          mean = (a * gap).sum( → mean = (0 * a + gap).sum(
     - The average runs over the targets. Softmax works along each row: sum over the sources.
           mean = (a * gap).sum(axis=-1 → mean = (a * gap).sum(axis=1
     - The coverage of a source is a sum over the targets. Here stands a sum over the sources, which is 1 in

@@ -89,7 +89,7 @@ EQUAL_UNITS = Derivation(
           2 * D * F + F → 2 * D * F
     - The bias of width D is counted on one side only. Both layers have it, so it cancels.
           2 * D * F + F → 2 * D * F + F + D
-    - The bias of width D is counted with the wrong sign. Both layers have it, so it cancels.
+    - The bias of width D is counted for the gated layer only. Both layers have it, so it cancels.
           2 * D * F + F → 2 * D * F + F - D
     - The roles are exchanged: this is how many plain units have as many parameters as F gated ones.
           return plain_units / one_gated_unit → return F * (3 * D + 2) / (2 * D + 1)

@@ -504,6 +504,9 @@ SEEN_THROUGH = Exercise(
     - The numbers of ways outgrow the integers, and 16¹⁶ = 2⁶⁴ reads as 0. Ask “is it above 0?” after each
       layer, or multiply Booleans.
           (step, layers) → (step.astype(int), layers)
+    - The residual connection is forgotten: around every layer a token reaches its own output. And the numbers
+      of ways outgrow the integers: ask “is it above 0?” after each layer, or multiply Booleans.
+          step = mask | itself → step = mask.astype(int)
     - Only ways of exactly that length are counted, and the token itself is added at the end. A layer may
       also be passed by its residual connection.
           step = mask | itself → step = mask

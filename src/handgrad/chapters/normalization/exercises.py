@@ -160,6 +160,8 @@ REPAIRED_BACKWARD = Exercise(
           .sum(axis=(0, 1)) → .sum(axis=1).mean(axis=0)
     - dγ and dβ are averaged over everything; they are sums. The 1/m of a mean loss has arrived in dy already.
           .sum(axis=(0, 1)) → .mean(axis=(0, 1))
+    - The variance is divided by D - 1. LayerNorm divides by D: `var` does too, `var(ddof=1)` does not.
+          (centred**2).mean(axis=-1, keepdims=True) → x.var(axis=-1, ddof=1, keepdims=True)
     - The part of dx along x̂ is not removed at all now. Of that part mean(dx̂ ∘ x̂) must go, divided by nothing.
           - x_hat * along →
     - In dγ and dβ the sequences are added, but the positions averaged; all tokens of all sequences share γ

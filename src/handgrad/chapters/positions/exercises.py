@@ -329,6 +329,11 @@ HALF_SPLIT_DX = Exercise(
           dy[..., :half], dy[..., half : 2 * half] → dy[..., -2 * half : -half], dy[..., -half:]
           rest = dy[..., 2 * half :] → rest = dy[..., : -2 * half]
           [turned, rest] → [rest, turned]
+    - The partner of column i is sought among the last J columns. Only the first 2J columns are turned: column
+      i goes with column i + J.
+          dy[..., :half], dy[..., half : 2 * half] → dy[..., :half], dy[..., -half:]
+          rest = dy[..., 2 * half :] → rest = dy[..., half:-half]
+          return np.concatenate([turned, rest], axis=-1) → return np.concatenate([dx_0, rest, dx_1], axis=-1)
     - The partner of column i is sought at i + K/2, in the middle of the whole width. Only 2J columns are
       turned: column i goes with column i + J.
           return np.concatenate([turned, rest], axis=-1) → return across_the_width(dy, angles)

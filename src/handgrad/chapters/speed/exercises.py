@@ -239,8 +239,8 @@ GATE_BACKWARD = Exercise(
         "g": normal("B T D").then(lambda h: 1 / (1 + np.exp(-h))),
     },
     stories="""
-    - dx has been written into the memory of dy before dh reads it, so dh comes out (1 + g) times too large.
-      Copying the arguments does not help: `dx = dy` still gives one array two names.
+    - dh is computed from dx, and comes out (1 + g) times too large. What arrives at the product x g is dy: if
+      dx has been written into the memory of dy, dh has read it too late.
           dh = dy * x → dh = dx * x
     - The slope has been written into the memory of g before dx reads it.
           dx = dy + dy * g → dx = dy + dy * (g * (1 - g))
@@ -338,6 +338,8 @@ JOINED_AND_CLIPPED = Exercise(
           np.sqrt((g * g).sum()) → (g * g).sum()
     - Each number is clipped by itself, which changes the direction. The norm of the whole counts.
           return factor * g → return np.clip(g, -most, most)
+    - Each matrix is shortened by its own norm. One norm counts, that of all numbers together.
+          (g * g).sum() → (g * g).sum(axis=(-2, -1), keepdims=True)
     - The norm is taken of each row. It is that of all numbers together.
           (g * g).sum() → (g * g).sum(axis=-1, keepdims=True)
     """,

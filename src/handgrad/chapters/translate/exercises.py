@@ -68,6 +68,14 @@ DECODER_INPUT = Exercise(
           (target_out[:, :1], bos) → (target_out[:, :1], pad)
     - The rows begin with <eos>, which in some models also begins a sentence. Here <bos> does.
           pad, moved) → pad, moved) + (eos - bos) * (moved == bos)
+    - Shifted the wrong way: at each place the decoder reads the word that comes next.
+          [first, target_out[:, :-1]] → [target_out[:, 1:], np.full_like(first, pad)]
+    - Shifted the wrong way: at each place the decoder reads the word that comes next.
+          [first, target_out[:, :-1]] → [target_out[:, 1:], np.full_like(first, pad)]
+          np.where(moved == eos, pad, moved) → moved
+    - Shifted the wrong way: at each place the decoder reads the word that comes next.
+          [first, target_out[:, :-1]] → [target_out[:, 1:], target_out[:, :1]]
+          np.where(moved == eos, pad, moved) → moved
     - <bos> is written over the first word, and nothing is moved: each place reads what it must say.
           [first, target_out[:, :-1]] → [first, target_out[:, 1:]]
     - The <eos> inside a row has become a second <bos>. Nothing begins there: write padding.
@@ -96,6 +104,17 @@ def decoder_masks(target_in, source, pad):
     return own, cross
 
 
+def padded_before(rows):
+    """Rows with their padding in front, but for the first."""
+    rows[1:] = rows[1:, ::-1]
+    return rows
+
+
+def both_words(rows, pad):
+    """Where neither the query nor the key is padding: (B, T, T)."""
+    return (rows != pad)[:, None, :] & (rows != pad)[:, :, None]
+
+
 def shipped_masks(target_in, source, pad):
     own = causal_mask(target_in.shape[1]) & padding_mask(target_in, pad)[:, 0]
     cross = np.broadcast_to(padding_mask(source, pad)[:, 0], (*target_in.shape, source.shape[1]))
@@ -107,6 +126,7 @@ DECODER_MASKS = Exercise(
     asks="Both masks of a decoder in the right shape, and who may look at padding.",
     outputs="own cross",
     inputs={"target_in": TARGET_IN, "source": SOURCE, "pad": number(PAD)},
+    special={"padding before the words": {"target_in": TARGET_IN.then(padded_before)}},
     shipped=shipped_masks,
     stories="""
     - Each place is hidden from itself. The decoder may read the word at its own place: after the shift it is
@@ -118,6 +138,9 @@ DECODER_MASKS = Exercise(
           causal & (target_in != pad)[:, None, :] → causal & (target_in == target_in)[:, None, :]
     - The mask of the decoder's own words is not causal: a place sees the words that it is asked for.
           causal = t[:, None] >= t → causal = t[:, None] > -1
+    - Padding is hidden as a query too. A place without a word has a row as well: what it computes does not
+      count, and the row must not be empty. Hide keys, not queries.
+          own = causal & (target_in != pad)[:, None, :] → own = causal & both_words(target_in, pad)
     - Padding is hidden as a query and not as a key. The last axis says what is looked at.
           (target_in != pad)[:, None, :] → (target_in != pad)[:, :, None]
     - A place without a word looks at the source too. What it computes does not count, and its row would be
@@ -160,6 +183,12 @@ def unigram_floor(targets, u, alpha):
     return H.mean()
 
 
+def among_the_others(one_hot, u):
+    """Shares of the wrong words only, as frequent as they are: (B, V)."""
+    others = np.where(one_hot == 1, 0, u)
+    return others / others.sum(axis=-1, keepdims=True)
+
+
 def floor_by_parts(targets, u, alpha):
     right = 1 - alpha + alpha * u[targets]
     other = alpha * u[targets]
@@ -191,6 +220,13 @@ UNIGRAM_FLOOR = Exercise(
           -(q * np.log(q)) → (q * np.log(q))
     - This is the entropy of u, without any target in it.
           q = (1 - alpha) * one_hot + alpha * u → q = u + 0 * one_hot
+    - This is the entropy of u, weighted by α. The right word keeps 1 - α, and an entropy of a mixture is that
+      of its probabilities, not a mixture of entropies.
+          H = -(q * np.log(q)).sum(axis=-1) → H = -alpha * (u * np.log(u)).sum() + 0 * one_hot
+    - This is the entropy of the mean target. Each target has a floor of its own; average these.
+          q = (1 - alpha) * one_hot + alpha * u → q = ((1 - alpha) * one_hot + alpha * u).mean(axis=0)
+    - α is shared among the wrong words only. Every word v gets α u_v, the right one too.
+          alpha * u → alpha * among_the_others(one_hot, u)
     - In bits. The loss is in nats: take the natural logarithm.
           np.log(q) → np.log2(q)
     - The model would have to be u itself for this loss. The floor is reached by the model that says q.
@@ -260,6 +296,11 @@ GREEDY_WORDS = Exercise(
     - Nothing ends here: behind the <eos> there are words, and the score counts them.
           tokens = np.where(before > 0, pad, words) → tokens = words
           score = np.where(before > 0, 0.0, best).sum(axis=1) → score = best.sum(axis=1)
+    - An <eos> that comes after the first one still stands there. All that follows the first is padding.
+          np.where(before > 0, pad, words) → np.where((before > 0) & ~ended, pad, words)
+    - Every <eos> has become padding, and nothing else. It is the last word of the sentence; what comes behind
+      it is padding.
+          np.where(before > 0, pad, words) → np.where(ended, pad, words)
     - Behind the <eos> there are more of them. A sentence ends once: write padding.
           np.where(before > 0, pad, words) → np.where(before > 0, eos, words)
     - The score counts places after the <eos>. The sentence is over there, and nothing is said.
@@ -359,6 +400,8 @@ REPAIRED_STEP = Exercise(
           0.98**step → 0.98 ** (step - 1)
     - The gradient is summed over the targets and not averaged.
           / counted.sum() →
+    - v is corrected behind the root. Divide v by 1 - 0.98**step, and take the root of that.
+          v_hat = v / (1 - 0.98**step) → v_hat = v / (1 - 0.98**step) ** 2
     - The root of v̂ is missing.
           np.sqrt(v_hat) → v_hat
     """,

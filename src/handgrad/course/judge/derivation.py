@@ -144,7 +144,8 @@ class Derivation:
             text = f"It does not depend on {listed(missing)}, and it should."
             return self._verdict(WRONG, text, where=found.where if found else "", rows=rows)
         if found:
-            return self._verdict(WRONG, found.kind, where=found.where, rows=rows)
+            text = found.kind.replace("One array stands", "One symbol stands")
+            return self._verdict(WRONG, text, where=found.where, rows=rows)
         return self._verdict(WRONG, self._observe(given, mine, right, equal), rows=rows)
 
     def _proof(self, given):
