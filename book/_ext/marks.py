@@ -58,7 +58,7 @@ def mark_equations(app, pagename, templatename, context, doctree):
 
 
 class EvidenceTotals(SphinxDirective):
-    """A table: each mark, what it says, and how many equations of the book have it; none that no equation has."""
+    """A table: each mark, what it says, and how many equations of the book have it, if any has."""
 
     def run(self):
         read = chapters(Path(self.env.srcdir) / "notebooks")
