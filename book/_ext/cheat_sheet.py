@@ -1,9 +1,9 @@
-r"""The directive ``{cheat-sheet} SIDE``: the cards of book/cheat_sheet.yml, with formulas that the book has checked.
+r"""The directive ``{cheat-sheet} SIDE``: the cards of book/cheat_sheet.yml, of formulas that the book has checked.
 
-The file names equations and writes none: ``eq-linear-dw 2`` is the second statement of that equation, ``ends`` leaves
-out what stands between its first and its last side. The TeX comes from the notebooks, and so does the mark of its
-evidence, which stands beside it with its number. `problems` says what is wrong in the file: a gradient must be
-checked, a definition is no evidence for one.
+The file names equations and writes none: ``eq-linear-dw 2`` is the second statement of that equation, ``ends``
+leaves out what stands between its first and its last side. The TeX comes from the notebooks, and so does the mark
+of its evidence, which stands beside it with its number. `problems` says what is wrong in the file: a gradient must
+be checked, a definition is no evidence for one.
 """
 
 import re
@@ -15,13 +15,14 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from handgrad.course.evidence import KINDS, MARKS, chapters, equations
-from handgrad.course.letters import left_sides
+from handgrad.course.evidence import MARKS, chapters, equations
 
 ROOT = Path(__file__).parents[2]
 BITES = "the test that bites"
-ARROWS = {"forward": "→", "backward": "←", "also": "·"}
+SIGNS = {"forward": "→", "backward": "←", "also": "•"}
+SAYS = "✓"
 RELATION = r"(=|<|>|\\(le|ge|ne|approx|leftarrow|to)(?![a-z]))"
+BREAK = r" \\ "  # between the lines of one statement
 CONDITION = r"\\text\{\s*(if|for|where|otherwise|by)\b"
 
 
@@ -47,10 +48,10 @@ def split(tex, separator, opening="{(["):
 
 
 def statements(formula):
-    r"""What a displayed formula states, each as TeX for one line.
+    r"""What a displayed formula states, each as TeX; the lines of one statement stand apart by `BREAK`.
 
-    A line that begins with a relation, or with a sign and holds none, belongs to the one before. Statements of one
-    line stand apart by ``\qquad``, or by a comma and ``\quad``; a condition stays with what it is about.
+    A line that begins with a relation, or with a sign and holds none, belongs to the one before. Statements of
+    one line stand apart by ``\qquad``, or by a comma and ``\quad``; a condition stays with what it is about.
     """
     formula = re.sub(
         r"^\\begin\{(aligned|gathered)\}(.*)\\end\{\1\}$", r"\2", formula.strip(), flags=re.DOTALL
@@ -63,7 +64,7 @@ def statements(formula):
         goes_on = re.match(RELATION, line) or (line[:1] in "+-" and not any(split(line, RELATION)[1:]))
         goes_on = goes_on or re.match(rf"{CONDITION}|\\big", line)
         if lines and goes_on:
-            lines[-1] += " " + line
+            lines[-1] += BREAK + ("{}" if line[0] in "+-" else "") + line
         else:
             lines.append(line)
     stated = []
@@ -86,7 +87,7 @@ def _without(pattern, statement):
 
 def ends(statement):
     """The first and the last side of an equation of several: a = b = c becomes a = c."""
-    first, *others = split(statement, "=")
+    first, *others = split(statement.replace(BREAK, " "), "=")
     return f"{first.strip()} = {others[-1].strip()}" if others else first
 
 
@@ -123,7 +124,7 @@ def card(notebook):
 
 
 def chosen(item, found):
-    """The statements that an item such as "eq-linear-dw 2 ends" names, and their evidence: (label, [TeX], kind).
+    """The statements that an item such as "eq-linear-dw 2 ends" names: (label, [TeX], kind of evidence).
 
     found: the equations of the chapter. Raises ValueError if there is no such equation or statement.
     """
@@ -151,7 +152,7 @@ def problems(sides, book):
         wrong.append(f"expected a card for each of the chapters {sorted(book)}, in order, got {numbers}")
     for about in cards:
         _, found, rows = book.get(about["chapter"], (None, {}, {}))
-        for place in ARROWS:
+        for place in SIGNS:
             for item in about.get(place, ()):
                 try:
                     label, stated, kind = chosen(item, found)
@@ -179,25 +180,26 @@ def problems(sides, book):
 
 
 def line_of(item, found):
-    """An item as MyST: its statements, then the mark of its evidence and its number, which is a link."""
+    """An item as MyST: its statements, with the last of them its mark and its number, which is a link."""
     label, stated, kind = chosen(item, found)
-    formulas = " ".join(f"[${s}$]{{.statement}}" for s in stated)
-    return f"{formulas} [{MARKS[kind]} {{eq}}`{label}`]{{.evidence}}"
+    *first, last = (f"[${line}$]{{.statement}}" for s in stated for line in s.split(BREAK))
+    return " ".join([*first, f"[{last}[{MARKS[kind]} {{eq}}`{label}`]{{.evidence}}]{{.marked}}"])
 
 
 def markdown(about, chapter):
-    """One card as MyST."""
+    """One card as MyST: what it says forward, backward and beside."""
     path, found, rows = chapter
     lines = [
         ":::{container} sheet-card",
         f"{{doc}}`{about['chapter']} {about['title']} </notebooks/{path.stem}>`",
         "",
     ]
-    for place, arrow in ARROWS.items():
-        lines += [f"- [{arrow}]{{.arrow}} {line_of(item, found)}" for item in about.get(place, ())]
+    for place, sign in SIGNS.items():
+        if place in about:
+            lines.append(f"- [{sign}]{{.sign}} " + " ".join(line_of(item, found) for item in about[place]))
     for row in about.get("says", [BITES]):
-        words = "bites" if row == BITES else row.rpartition(":")[2].strip()
-        lines += [f"- [{words}]{{.row}} {rows[row.lower()]}"]
+        words = "" if row == BITES else f"*{row.rpartition(':')[2].strip()}:* "
+        lines.append(f"- [{SAYS}]{{.sign}} {words}{rows[row.lower()]}")
     return [*lines, ":::", ""]
 
 
