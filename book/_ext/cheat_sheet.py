@@ -21,9 +21,8 @@ from handgrad.course.letters import left_sides
 ROOT = Path(__file__).parents[2]
 BITES = "the test that bites"
 SIGNS = {"forward": "→", "backward": "←", "also": "•"}
-SAYS = "✓"
 RELATION = r"(=|<|>|\\(le|ge|ne|approx|leftarrow|to)(?![a-z]))"
-BREAK = r" \\ "  # between the lines of one statement
+BREAK = "\n"  # between the lines of one statement
 CONDITION = r"\\text\{\s*(if|for|where|otherwise|by)\b"
 
 
@@ -54,11 +53,13 @@ def statements(formula):
     A line that begins with a relation, or with a sign and holds none, belongs to the one before. Statements of one
     line stand apart by ``\qquad``, or by a comma and ``\quad``; a condition stays with what it is about.
     """
-    formula = re.sub(r"^\\begin\{(aligned|gathered)\}(.*)\\end\{\1\}$", r"\2", formula.strip(), flags=re.DOTALL)
+    formula = re.sub(
+        r"^\\begin\{(aligned|gathered)\}(.*)\\end\{\1\}$", r"\2", formula.strip(), flags=re.DOTALL
+    )
     lines = []
     for row in split(formula, r"\\\\(\[\w+\])?", "{"):
         cells = [" ".join(cell.split()) for cell in split(row, "&", "{")]
-        line = " ".join(rf"\;{c}\;" if c.startswith(r"\text") else c for c in cells if c)
+        line = " ".join(rf"\;{c}\;" if re.fullmatch(r"\\text\{[^{}]*\}", c) else c for c in cells if c)
         line = re.sub(r"^(\s|\\q?quad\b|\\;|\{\})*", "", line)
         goes_on = re.match(RELATION, line) or (line[:1] in "+-" and not any(split(line, RELATION)[1:]))
         goes_on = goes_on or re.match(rf"{CONDITION}|\\big", line)
@@ -74,7 +75,10 @@ def statements(formula):
                 stated[-1] += r"\;\;" + part
             else:
                 stated.append(part)
-    return [_without(r"^\\text\{(that is|with|so that|and)\s*\}(\\;|\\quad|\s)*|(\\;)+$|\.(?=\}$)", s) for s in stated]
+    return [
+        _without(r"^\\text\{(that is|with|so that|and)\s*\}(\\;|\\quad|\s)*|(\\;)+$|\.(?=\}$)", s)
+        for s in stated
+    ]
 
 
 def _without(pattern, statement):
@@ -167,7 +171,7 @@ def problems(sides, book):
         wrong += [
             f"chapter {about['chapter']}: its card has no row {row!r}"
             for row in about.get("says", [BITES])
-            if row.lower() not in rows
+            if row not in rows
         ]
     return wrong
 
@@ -185,13 +189,19 @@ def line_of(item, found):
 def markdown(about, chapter):
     """One card as MyST: what it says forward, backward and beside."""
     path, found, rows = chapter
-    lines = [":::{container} sheet-card", f"{{doc}}`{about['chapter']} {about['title']} </notebooks/{path.stem}>`", ""]
+    lines = [
+        ":::{container} sheet-card",
+        f"{{doc}}`{about['chapter']} {about['title']} </notebooks/{path.stem}>`",
+        "",
+    ]
     for place, sign in SIGNS.items():
         if place in about:
             lines.append(f"- [{sign}]{{.sign}} " + " ".join(line_of(item, found) for item in about[place]))
     for row in about.get("says", [BITES]):
-        words = "" if row == BITES else f"*{row.rpartition(':')[2].strip()}:* "
-        lines.append(f"- [{SAYS}]{{.sign}} {words}{rows[row.lower()]}")
+        name = row.rpartition(":")[2].strip()
+        lines.append(
+            f"- [✓]{{.sign}} {rows[row]}" if row == BITES else f"- [•]{{.sign}} *{name}:* {rows[row]}"
+        )
     return [*lines, ":::", ""]
 
 
