@@ -20,9 +20,8 @@ from handgrad.course.evidence import MARKS, chapters, equations
 ROOT = Path(__file__).parents[2]
 BITES = "the test that bites"
 SIGNS = {"forward": "→", "backward": "←", "also": "•"}
-SAYS = "✓"
 RELATION = r"(=|<|>|\\(le|ge|ne|approx|leftarrow|to)(?![a-z]))"
-BREAK = r" \\ "  # between the lines of one statement
+BREAK = "\n"  # between the lines of one statement
 CONDITION = r"\\text\{\s*(if|for|where|otherwise|by)\b"
 
 
@@ -59,7 +58,7 @@ def statements(formula):
     lines = []
     for row in split(formula, r"\\\\(\[\w+\])?", "{"):
         cells = [" ".join(cell.split()) for cell in split(row, "&", "{")]
-        line = " ".join(rf"\;{c}\;" if c.startswith(r"\text") else c for c in cells if c)
+        line = " ".join(rf"\;{c}\;" if re.fullmatch(r"\\text\{[^{}]*\}", c) else c for c in cells if c)
         line = re.sub(r"^(\s|\\q?quad\b|\\;|\{\})*", "", line)
         goes_on = re.match(RELATION, line) or (line[:1] in "+-" and not any(split(line, RELATION)[1:]))
         goes_on = goes_on or re.match(rf"{CONDITION}|\\big", line)
@@ -171,7 +170,7 @@ def problems(sides, book):
         wrong += [
             f"chapter {about['chapter']}: its card has no row {row!r}"
             for row in about.get("says", [BITES])
-            if row.lower() not in rows
+            if row not in rows
         ]
     return wrong
 
@@ -198,8 +197,10 @@ def markdown(about, chapter):
         if place in about:
             lines.append(f"- [{sign}]{{.sign}} " + " ".join(line_of(item, found) for item in about[place]))
     for row in about.get("says", [BITES]):
-        words = "" if row == BITES else f"*{row.rpartition(':')[2].strip()}:* "
-        lines.append(f"- [{SAYS}]{{.sign}} {words}{rows[row.lower()]}")
+        name = row.rpartition(":")[2].strip()
+        lines.append(
+            f"- [✓]{{.sign}} {rows[row]}" if row == BITES else f"- [•]{{.sign}} *{name}:* {rows[row]}"
+        )
     return [*lines, ":::", ""]
 
 
