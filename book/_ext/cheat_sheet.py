@@ -1,7 +1,7 @@
 r"""The directive ``{cheat-sheet} SIDE``: the cards of book/cheat_sheet.yml, with formulas of the book.
 
-The file names equations and writes none: ``eq-linear-dw 2`` is the second statement of that equation, ``ends``
-leaves out what stands between its first and its last side. The TeX comes from the notebooks, and so does the
+It names equations and writes none: ``eq-linear-dw 2`` is the second statement of that equation; ``ends``
+leaves out what stands between its first and last side. The TeX comes from the notebooks, and so does the
 mark of its evidence, which stands beside it with its number. `problems` says what is wrong in the file: a
 gradient must be checked, a definition is no evidence for one.
 """
@@ -50,7 +50,7 @@ def statements(formula):
     r"""What a displayed formula states, each as TeX; the lines of one statement stand apart by `BREAK`.
 
     A line that begins with a relation, or with a sign and holds none, belongs to the one before. Statements
-    of one line stand apart by ``\qquad``, or by a comma and ``\quad``; a condition stays with what it is about.
+    of one line stand apart by ``\qquad``, or by a comma and ``\quad``; a condition stays where it is.
     """
     formula = re.sub(
         r"^\\begin\{(aligned|gathered)\}(.*)\\end\{\1\}$", r"\2", formula.strip(), flags=re.DOTALL
