@@ -226,7 +226,8 @@ def notebooks(root, name):
 def settings(root, name):
     """The settings of the book, as a dictionary, in which only the notebooks of one chapter are executed."""
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    pages = [next(root.glob(f"{page}.*")).relative_to(root) for page in parse_toc_yaml(root / "_toc.yml")]
+    files = (Path(f"{page}{end}") for page in parse_toc_yaml(root / "_toc.yml") for end in (".md", ".ipynb"))
+    pages = [file for file in files if (root / file).exists()]
     config["execute"]["exclude_patterns"] = sorted(map(str, set(pages) - set(notebooks(root, name))))
     extensions = config["sphinx"]["local_extensions"]
     config["sphinx"]["local_extensions"] = {key: str(root / folder) for key, folder in extensions.items()}
