@@ -1,9 +1,9 @@
-r"""The directive ``{cheat-sheet} SIDE``: the cards of book/cheat_sheet.yml, with formulas of the book.
+r"""The directive ``{cheat-sheet} SIDE``: cards with formulas that the book has checked.
 
-It names equations and writes none: ``eq-linear-dw 2`` is the second statement of that equation; ``ends``
-leaves out what stands between its first and last side. The TeX comes from the notebooks, and so does the
-mark of its evidence, which stands beside it with its number. `problems` says what is wrong in the file: a
-gradient must be checked, a definition is no evidence for one.
+book/cheat_sheet.yml names equations and writes none: ``eq-linear-dw 2`` is the second statement of that
+equation, ``ends`` leaves out what stands between its first and its last side. The TeX comes from the
+notebooks, and so does the mark of its evidence, which stands beside it with its number. `problems` says what
+is wrong in the file: a gradient must be checked, a definition is no evidence for one.
 """
 
 import re
@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 BITES = "the test that bites"
 SIGNS = {"forward": "→", "backward": "←", "also": "•"}
 RELATION = r"(=|<|>|\\(le|ge|ne|approx|leftarrow|to)(?![a-z]))"
+GRADIENT = r"\mathrm{d}"
 BREAK = "\n"  # between the lines of one statement
 CONDITION = r"\\text\{\s*(if|for|where|otherwise|by)\b"
 
@@ -47,10 +48,10 @@ def split(tex, separator, opening="{(["):
 
 
 def statements(formula):
-    r"""What a displayed formula states, each as TeX; the lines of one statement stand apart by `BREAK`.
+    r"""What a displayed formula states, each as TeX; `BREAK` stands where it goes on in another line.
 
     A line that begins with a relation, or with a sign and holds none, belongs to the one before. Statements
-    of one line stand apart by ``\qquad``, or by a comma and ``\quad``; a condition stays where it is.
+    of one line stand apart by ``\qquad``, or by a comma and ``\quad``; a condition stays with its statement.
     """
     formula = re.sub(
         r"^\\begin\{(aligned|gathered)\}(.*)\\end\{\1\}$", r"\2", formula.strip(), flags=re.DOTALL
@@ -113,34 +114,33 @@ def of_book(root=ROOT):
 
 
 def card(notebook):
-    """The rows of the table below "The card": {first cell: second cell}."""
+    """The rows of the table below "The card": {first cell in small letters: (first cell, second cell)}."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown" and "## The card\n" in cell.source:
             table = cell.source.split("## The card\n")[1].split("\n## ")[0]
             rows = re.findall(r"^\| *([^|]+?) *\| *((?:\\\||[^|])+?) *\|", table, re.MULTILINE)
-            return {first.lower(): second for first, second in rows}
+            return {first.lower(): (first, second) for first, second in rows}
     return {}
 
 
 def chosen(item, found):
-    """The statements that an item such as "eq-linear-dw 2 ends" names: (label, [TeX], kind of evidence).
+    """What an item such as "eq-linear-dw 2 ends" names: (label, [TeX of each statement], kind of evidence).
 
     found: the equations of the chapter. Raises ValueError if there is no such equation or statement.
     """
-    match = re.fullmatch(r"(eq-[a-z0-9-]+)( \d+)?( ends)?", item)
+    match = re.fullmatch(r"(eq-[a-z0-9-]+)(?: (\d+))?( ends)?", item)
     if not match or match[1] not in found:
         raise ValueError(f"{item!r}: the chapter has no equation of this label")
-    equation, stated = found[match[1]], statements(found[match[1]].formula)
-    number = int(match[2]) if match[2] else None
-    if number is not None and not 1 <= number <= len(stated):
-        raise ValueError(f"{item!r}: expected a statement from 1 to {len(stated)}")
-    kinds = [(*k, None)[0] for k in equation.parts.values()]
-    if number is None or len(kinds) != len(stated):
-        kinds = [equation.strength]
-    else:
-        kinds = [kinds[number - 1]]
-    shown = stated if number is None else [stated[number - 1]]
-    return match[1], [ends(s) if match[3] else s for s in shown], kinds[0]
+    label, number, shorten = match.groups()
+    stated, kind = statements(found[label].formula), found[label].strength
+    if number:
+        if not 1 <= int(number) <= len(stated):
+            raise ValueError(f"{item!r}: expected a statement from 1 to {len(stated)}")
+        parts = list(found[label].parts.values())
+        if len(parts) == len(stated):  # then each has evidence of its own
+            kind = (*parts[int(number) - 1], None)[0]
+        stated = [stated[int(number) - 1]]
+    return label, [ends(s) if shorten else s for s in stated], kind
 
 
 def problems(sides, book):
@@ -158,19 +158,16 @@ def problems(sides, book):
                 except ValueError as error:
                     wrong.append(f"chapter {about['chapter']}, {error}")
                     continue
-                gradients = [s for s in stated if is_gradient(s)]
                 if kind is None:
                     wrong.append(f"{item!r}: nothing checks it")
-                if gradients and kind == "definition":
-                    wrong.append(f"{item!r}: a gradient, {gradients[0]}, and only a definition")
-                if place == "backward" and not gradients:
+                if kind == "definition" and any(GRADIENT in split(s, RELATION)[0] for s in stated):
+                    wrong.append(f"{item!r}: says what a gradient is, and is only a definition")
+                if place == "backward" and not any(map(is_gradient, stated)):
                     wrong.append(f"{item!r}: expected a gradient on a left side, got {stated}")
-                if place == "backward" and kind == "definition":
-                    wrong.append(f"{item!r}: stands under backward, and is only a definition")
         wrong += [
             f"chapter {about['chapter']}: its card has no row {row!r}"
             for row in about.get("says", [BITES])
-            if row not in rows
+            if row.lower() not in rows
         ]
     return wrong
 
@@ -179,7 +176,7 @@ def problems(sides, book):
 
 
 def line_of(item, found):
-    """An item as MyST: its statements, with the last of them its mark and its number, which is a link."""
+    """An item as MyST: its statements, then the mark of its evidence and its number, which is a link."""
     label, stated, kind = chosen(item, found)
     *first, last = (f"[${line}$]{{.statement}}" for s in stated for line in s.split(BREAK))
     return " ".join([*first, f"[{last}[{MARKS[kind]} {{eq}}`{label}`]{{.evidence}}]{{.marked}}"])
@@ -197,10 +194,10 @@ def markdown(about, chapter):
         if place in about:
             lines.append(f"- [{sign}]{{.sign}} " + " ".join(line_of(item, found) for item in about[place]))
     for row in about.get("says", [BITES]):
-        name = row.rpartition(":")[2].strip()
-        lines.append(
-            f"- [✓]{{.sign}} {rows[row]}" if row == BITES else f"- [•]{{.sign}} *{name}:* {rows[row]}"
-        )
+        name, words = rows[row.lower()]
+        bites = row == BITES
+        name = "" if bites else f"*{name.rpartition(':')[2].strip()}:* "
+        lines.append(f"- [{'✓' if bites else '•'}]{{.sign}} {name}{words}")
     return [*lines, ":::", ""]
 
 
