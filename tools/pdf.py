@@ -64,7 +64,9 @@ a {{ color: inherit; text-decoration: none }}
 NUMBERS = """<!doctype html><meta charset="utf-8"><style>
 @page {{ size: A4; margin: 0 }}
 body {{ margin: 0; font: 8.5pt sans-serif; color: #444 }}
-div {{ height: 297mm; position: relative; break-after: page; overflow: hidden }}
+div {{ height: 296mm; position: relative; break-after: page; overflow: hidden }}
+@page wide {{ size: A4 landscape; margin: 0 }}
+div.wide {{ page: wide; height: 209mm }}
 p {{ position: absolute; bottom: 8mm; left: 20mm; right: 20mm; margin: 0; display: flex }}
 span {{ flex: 1 }}
 </style>{pages}"""
@@ -243,7 +245,9 @@ def number_pages(writer, start, order, titles, front):
     for page in order:
         end = min([n for n in start.values() if n > start[page]], default=len(writer.pages))
         for number in range(start[page], end):
-            feet.append(f"<div><p><span>{escape(titles[page])}</span>{number + 1}</p></div>")
+            box = writer.pages[number].mediabox
+            kind = "wide" if box.width > box.height else "high"
+            feet.append(f'<div class="{kind}"><p><span>{escape(titles[page])}</span>{number + 1}</p></div>')
     [numbers] = printed([(NUMBERS.format(pages="".join(feet)), (), SHEET)])
     for page, foot in zip(writer.pages, PdfReader(io.BytesIO(numbers)).pages, strict=True):
         page.merge_page(foot)
