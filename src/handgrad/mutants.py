@@ -70,9 +70,10 @@ class Edit:
 class Program:
     """A function whose expressions can be replaced.
 
-    function: a Python function, or the source of one. names: what it may use besides its own globals.
-    outputs: names of the results, if it returns a tuple of them. lines: its lines are edited too, with their
-    conditions, loops, keys and slices, as befits a program that is more than formulas.
+    function: a Python function, or the source of one. names: what it may use besides its own globals and the
+    variables of a function that it stands in. outputs: names of the results, if it returns a tuple of them.
+    lines: its lines are edited too, with their conditions, loops, keys and slices, as befits a program that
+    is more than formulas.
     ValueError if there is no source.
     """
 
@@ -85,7 +86,8 @@ class Program:
             tree.body = tree.body[1:]
         tree.decorator_list = []
         self.tree, self.outputs, self.lines = tree, tuple(outputs), lines
-        self.names = dict(getattr(function, "__globals__", {})) | (names or {})
+        around = {} if isinstance(function, str) else inspect.getclosurevars(function).nonlocals
+        self.names = dict(getattr(function, "__globals__", {})) | around | (names or {})
 
     def function(self, *edits):
         """The function after the edits. Its globals are its own."""
@@ -187,7 +189,9 @@ class Program:
         value, target = getattr(statement, "value", None), getattr(statement, "target", None)
         if isinstance(statement, ast.Assign):
             target = statement.targets[0]
-        if isinstance(value, ast.Tuple) and not any(isinstance(entry, ast.Starred) for entry in value.elts):
+            if any(isinstance(entry, ast.Starred) for entry in getattr(value, "elts", ())):
+                return  # axes, such as (*range(n), -1)
+        if isinstance(value, ast.Tuple):
             targets = getattr(target, "elts", self.outputs)
             named = len(targets) == len(value.elts)
             yield value, "the results"

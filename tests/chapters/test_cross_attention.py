@@ -273,7 +273,7 @@ UNLISTED = [
     (
         "coverage_ds",
         coverage(lambda a, wish: a.sum(1, keepdims=True) - wish, lambda a, g: g.sum(-1, keepdims=True)),
-        "product of",
+        "not weighted",
         "",
     ),
     (

@@ -253,6 +253,28 @@ def test_what_changes_nothing_is_kept_apart():
     assert same == {"Everywhere: `sigma` and `x` are exchanged."}
 
 
+def test_a_function_inside_another_one_is_edited_with_its_variables():
+    def cubed(n):
+        def backward(dy, cache):
+            return n * dy * cache["x"] ** 2
+
+        return backward
+
+    x = np.arange(1.0, 4)
+    edited = Program(cubed(3))
+    np.testing.assert_array_equal(edited.function()(x, {"x": x}), 3 * x**3)
+    assert edited.edits((x, {"x": x}))
+
+
+def test_axes_behind_a_star_are_no_results():
+    def backward(dy, cache):
+        axes = (*range(dy.ndim - 2), -1)
+        return np.sum(dy, axis=axes), dy
+
+    edits = Program(backward).edits((np.ones((2, 3, 4)), {}))
+    assert {edit.label for edit in edits if edit.kind == "order"} == {"the results"}
+
+
 def test_what_is_no_function_is_refused():
     with pytest.raises(ValueError, match="function: expected the source of a function, got 'x = 1'"):
         Program("x = 1")

@@ -63,12 +63,15 @@ label smoothing with it, is exact in float64."""
 def shape(letters, sizes):
     """The shape written in letters: "B T H*K" has three axes; sizes says what "..." stands for, in letters.
 
-    A digit stands for itself. Raises KeyError if sizes lacks a letter.
+    A digit stands for itself. Raises KeyError that names the letter if sizes lacks one.
 
     >>> shape("... T H*K", {"...": "B", "B": 4, "T": 5, "H": 2, "K": 8})
     (4, 5, 16)
     """
     axes = letters.replace("...", sizes.get("...", "...")).split()
+    factors = [factor for axis in axes for factor in axis.split("*") if not factor.isdigit()]
+    if missing := [factor for factor in factors if factor not in sizes]:
+        raise KeyError(f"sizes: expected one for {missing[0]} of {letters}, got only {', '.join(sizes)}")
     return tuple(
         prod(int(factor) if factor.isdigit() else sizes[factor] for factor in axis.split("*"))
         for axis in axes
@@ -80,7 +83,7 @@ class Op:
     """One operation: its pair of functions, and what is needed to check them.
 
     inputs     the differentiable inputs, in the order in which the backward returns their gradients: name ->
-               shape in letters ("... D"; a product is "H*K"), or a dictionary of such
+               shape in letters of NUMERIC_SIZES ("... D"; a product is "H*K"), or a dictionary of such
     sizes      the size of each letter for the proof
     leading    all that "..." may stand for, in letters; the first serves the proof
     long       sizes of one more draw: lengths beyond those of the others
