@@ -14,7 +14,7 @@ ROOM = 12  # pixels around a part
 
 # name: (page, what is shown, from the first of these elements to the last)
 PARTS = {
-    "proof": ("notebooks/05_normalization.html", ["#equation-eq-layer-norm-dx", "#check-eq-layer-norm-dx"]),
+    "proof": ("notebooks/05_normalization.html", ["#equation-eq-rms-norm-dx", "#check-eq-rms-norm-dx"]),
     "verdict": ("book/how_to_use.html", ["div.cell:has(.output)"]),
     "map": ("book/ways.html", [".chapter-graph svg"]),
 }
