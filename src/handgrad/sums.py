@@ -137,7 +137,7 @@ def total(f, n, name=None):
 
 
 def equation(left, e):
-    """The line "left = e", for display. left is LaTeX, for example r"\\mathrm{d}x_j".
+    """The line "left = e", for display. left is LaTeX, for example ``r"\\mathrm{d}x_j"``.
 
     >>> equation("y", arrays("x")[0])
     Eq(y, x[0])
