@@ -158,6 +158,12 @@ def one(job):
     return printed([job])[0]
 
 
+def apart(job):
+    """Print one page in a process of its own: whoever calls may drive a browser already."""
+    with ProcessPoolExecutor(1) as pool:
+        return pool.submit(one, job).result()
+
+
 def destinations(reader):
     """{name of a place: (page, distance from the bottom)} in a printed file."""
     numbers = {page.indirect_reference.idnum: i for i, page in enumerate(reader.pages)}
@@ -248,7 +254,7 @@ def number_pages(writer, start, order, titles, front):
             box = writer.pages[number].mediabox
             kind = "wide" if box.width > box.height else "high"
             feet.append(f'<div class="{kind}"><p><span>{escape(titles[page])}</span>{number + 1}</p></div>')
-    [numbers] = printed([(NUMBERS.format(pages="".join(feet)), (), SHEET)])
+    numbers = apart((NUMBERS.format(pages="".join(feet)), (), SHEET))
     for page, foot in zip(writer.pages, PdfReader(io.BytesIO(numbers)).pages, strict=True):
         page.merge_page(foot)
 
@@ -263,11 +269,11 @@ def make(site, root=ROOT, parts=None):
     with ProcessPoolExecutor(AT_A_TIME) as pool:
         files = dict(zip(order, tqdm(pool.map(one, jobs), total=len(jobs), unit="page")))
     sizes = {page: len(PdfReader(io.BytesIO(file)).pages) for page, file in files.items()}
-    [front] = printed([(contents_page(parts, titles, {}), (), SHEET)])
+    front = apart((contents_page(parts, titles, {}), (), SHEET))
     first, at = {}, len(PdfReader(io.BytesIO(front)).pages) + 1
     for page in order:
         first[page], at = at, at + sizes[page]
-    [front] = printed([(contents_page(parts, titles, first), (), SHEET)])
+    front = apart((contents_page(parts, titles, first), (), SHEET))
     writer, within, missing = join(site, parts, titles, files, front)
     out = io.BytesIO()
     writer.compress_identical_objects()

@@ -149,7 +149,15 @@ def mark_as_read(app, pagename, templatename, context, doctree):
 
 
 def read_plan(app):
-    app.chapters = plan.chapters(app.srcdir)
+    """The chapters, for the pages that lead to them; a part of the book that is built alone has no plan."""
+    planned = Path(app.srcdir, "book", "chapters.yml").exists()
+    app.chapters = plan.chapters(app.srcdir) if planned else []
+
+
+def progress(app, pagename, templatename, context, doctree):
+    """The script that remembers what was read, where there is something to remember."""
+    if re.search(r'class="(read-mark|done|your-progress)"|chapter-graph', context.get("body", "")):
+        app.add_js_file("progress.js")
 
 
 def without_marks(app, page, source):
@@ -206,7 +214,14 @@ def setup(app):
     app.connect("builder-inited", read_plan)
     app.connect("build-finished", copy_mathjax)
     app.connect("source-read", without_marks)
-    changes = (references_are_no_list, words_for_pictures, links_of_chapter, mark_as_read, description)
+    changes = (
+        references_are_no_list,
+        words_for_pictures,
+        links_of_chapter,
+        mark_as_read,
+        progress,
+        description,
+    )
     for change in changes:
         app.connect("html-page-context", change)
     app.connect("html-page-context", names_for_toggles, priority=900)  # after the theme has made the tree
