@@ -149,9 +149,9 @@ def mark_as_read(app, pagename, templatename, context, doctree):
 
 
 def read_plan(app):
-    """The chapters, for the pages that lead to them; a part of the book that is built alone has no plan."""
-    planned = Path(app.srcdir, "book", "chapters.yml").exists()
-    app.chapters = plan.chapters(app.srcdir) if planned else []
+    """The chapters, for the pages that lead to them; pages that are built alone have none."""
+    whole = Path(app.srcdir, "notebooks", "solutions").is_dir()
+    app.chapters = plan.chapters(app.srcdir) if whole else []
 
 
 def progress(app, pagename, templatename, context, doctree):
