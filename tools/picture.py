@@ -1,4 +1,4 @@
-"""Draw the picture of the README, book/_static/attention.svg, with the book's own operation and figure.
+"""Draw the picture of the introduction, book/_static/attention.svg, with the book's own operation and figure.
 
     python tools/picture.py
 

@@ -10,7 +10,7 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from handgrad.course import teaching
+from handgrad.course import plan, teaching
 
 
 class ExerciseTables(SphinxDirective):
@@ -19,12 +19,11 @@ class ExerciseTables(SphinxDirective):
     required_arguments = 1
 
     def run(self):
-        notebooks, plan = (
-            Path(self.env.srcdir, *parts) for parts in (["notebooks"], ["book", "chapters.yml"])
-        )
-        for file in [plan, *notebooks.glob("*.ipynb"), *notebooks.glob("solutions/*.ipynb")]:
+        notebooks, chapters = Path(self.env.srcdir, "notebooks"), plan.chapters(self.env.srcdir)
+        for file in plan.files(self.env.srcdir):
             self.env.note_dependency(str(file))
-        found, titles = teaching.tasks(notebooks), teaching.titles_of(plan)
+        found = [task for chapter in chapters for task in chapter.tasks]
+        titles = {chapter.name: chapter.title for chapter in chapters}
         makers = {
             "list": lambda: teaching.listing(found, titles),
             "totals": lambda: teaching.totals(found, titles, notebooks),

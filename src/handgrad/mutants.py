@@ -189,13 +189,12 @@ class Program:
         value, target = getattr(statement, "value", None), getattr(statement, "target", None)
         if isinstance(statement, ast.Assign):
             target = statement.targets[0]
-            if any(isinstance(entry, ast.Starred) for entry in getattr(value, "elts", ())):
-                return  # axes, such as (*range(n), -1)
         if isinstance(value, ast.Tuple):
             targets = getattr(target, "elts", self.outputs)
             named = len(targets) == len(value.elts)
-            yield value, "the results"
+            yield value, code(target).strip("`") if isinstance(target, ast.Name) else "the results"
             for entry, target in zip(value.elts, targets if named else value.elts):
+                entry = entry.value if isinstance(entry, ast.Starred) else entry  # it cannot stand alone
                 yield entry, target if isinstance(target, str) else code(target).strip("`")
         elif isinstance(statement, ast.Return) and value is not None:
             yield value, self.outputs[0] if len(self.outputs) == 1 else "the result"

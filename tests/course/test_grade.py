@@ -278,6 +278,8 @@ def test_files_without_answers_are_named_and_stop_nothing(tmp_path):
     for place in ("jan/lab", "jan/lab/solutions", "jan/lab/exercises/.ipynb_checkpoints"):
         hand_in(tmp_path / place / "08_attention.ipynb", WRONG_SOFTMAX)
     hand_in(tmp_path / "kim/homework.ipynb", SOFTMAX)
+    for name in ("progress", "own_layer"):
+        hand_in(tmp_path / f"jan/lab/{name}.ipynb", "")
     for name, text in (("ole", '{"cells": ['), ("pia", ""), ("quy", "[]"), ("rui", "\0\1")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "08_attention.ipynb").write_text(text)
@@ -288,12 +290,15 @@ def test_files_without_answers_are_named_and_stop_nothing(tmp_path):
     assert "the chapter itself" in reasons.pop("jan/lab/08_attention.ipynb")
     assert "solutions" in reasons.pop("jan/lab/solutions/08_attention.ipynb")
     assert "no chapter" in reasons.pop("kim/homework.ipynb")
+    for name in ("progress", "own_layer"):
+        assert "comes with every `lab`" in reasons.pop(f"jan/lab/{name}.ipynb")
     assert sorted(reasons) == [f"{name}/08_attention.ipynb" for name in ("ole", "pia", "quy", "rui")]
     assert all("cannot be read as a notebook" in reason for reason in reasons.values())
     assert statuses(results, "ole") == ["not judged"] * len(NAMES), "none is lost"
     printed = grade.report(results)
     assert "ole/08_attention.ipynb: It cannot be read" in printed and "kim/homework.ipynb: It" in printed
     assert "1 × It lies in a folder of solutions.\n" in printed and "1 × It is the chapter itself" in printed
+    assert "2 × It comes with every `lab`" in printed
 
 
 # The command ------------------------------------------------------------------------------------------------

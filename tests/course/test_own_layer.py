@@ -27,7 +27,11 @@ from handgrad.ops.normalization import layer_norm
 
 ROOT = Path(__file__).parents[2]
 LAYERS = {"group_norm": GROUP_NORM, "alibi": ALIBI, "soft_cap": SOFT_CAP}
-RNG = np.random.default_rng(7)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
 
 
 # The three layers -------------------------------------------------------------------------------------------
@@ -56,8 +60,8 @@ def test_a_mutant_without_a_reason_stops_the_row(name):
         ledger.entry(name, LAYERS[name], {})
 
 
-def test_one_group_of_one_token_is_layer_norm():
-    x, (gamma, beta) = RNG.standard_normal((3, 4, 1, 6)), RNG.standard_normal((2, 6))
+def test_one_group_of_one_token_is_layer_norm(rng):
+    x, (gamma, beta) = rng.standard_normal((3, 4, 1, 6)), rng.standard_normal((2, 6))
     np.testing.assert_allclose(
         group_norm(x, gamma, beta, 1)[0], layer_norm(x, gamma, beta)[0], rtol=1e-12, atol=1e-14
     )
@@ -65,12 +69,12 @@ def test_one_group_of_one_token_is_layer_norm():
 
 @pytest.mark.parametrize("axes", [(), (3,), (2, 3)])
 @pytest.mark.parametrize("G", [1, 2, 3, 6])
-def test_group_norm_is_that_of_torch(axes, G):
+def test_group_norm_is_that_of_torch(axes, G, rng):
     torch = pytest.importorskip("torch")
-    x = RNG.standard_normal((*axes, 5, 6))
-    gamma, beta = RNG.standard_normal((2, 6))
+    x = rng.standard_normal((*axes, 5, 6))
+    gamma, beta = rng.standard_normal((2, 6))
     y, cache = group_norm(x, gamma, beta, G, eps=1e-3)
-    dy = RNG.standard_normal(y.shape)
+    dy = rng.standard_normal(y.shape)
     theirs = [torch.tensor(a, requires_grad=True) for a in (x, gamma, beta)]
     channels_first = theirs[0].reshape(-1, 5, 6).mT
     out = torch.nn.functional.group_norm(channels_first, G, theirs[1], theirs[2], eps=1e-3).mT.reshape(
@@ -84,14 +88,14 @@ def test_group_norm_is_that_of_torch(axes, G):
 
 
 @pytest.mark.parametrize("T, S", [(4, 4), (2, 5), (5, 3)])
-def test_no_slope_is_causal_attention_and_a_steep_one_looks_at_itself(T, S):
+def test_no_slope_is_causal_attention_and_a_steep_one_looks_at_itself(T, S, rng):
     """With S < T the first queries see nothing, give 0 and send nothing back."""
-    q, k, v = (RNG.standard_normal((2, 3, n, 4)) for n in (T, S, S))
+    q, k, v = (rng.standard_normal((2, 3, n, 4)) for n in (T, S, S))
     mask = np.arange(S - T, S)[:, None] >= np.arange(S)
     y, cache = alibi(q, k, v, np.zeros(3))
     theirs, their_cache = attention(q, k, v, mask)
     np.testing.assert_allclose(y, theirs, rtol=1e-12)
-    dy = RNG.standard_normal(y.shape)
+    dy = rng.standard_normal(y.shape)
     for ours, wanted in zip(alibi_backward(dy, cache), attention_backward(dy, their_cache)):
         np.testing.assert_allclose(ours, wanted, rtol=1e-10, atol=1e-13)
     steep, _ = alibi(q, k, v, np.full(3, 1e4))
@@ -99,8 +103,8 @@ def test_no_slope_is_causal_attention_and_a_steep_one_looks_at_itself(T, S):
     assert (y[..., : max(T - S, 0), :] == 0).all()
 
 
-def test_a_wide_cap_is_no_cap_and_the_mask_holds_under_a_narrow_one():
-    q, k, v = (RNG.standard_normal((2, n, 4)) for n in (3, 5, 5))
+def test_a_wide_cap_is_no_cap_and_the_mask_holds_under_a_narrow_one(rng):
+    q, k, v = (rng.standard_normal((2, n, 4)) for n in (3, 5, 5))
     mask = np.array([[True] * 5, [True, False] * 2 + [False], [False] * 5])
     np.testing.assert_allclose(soft_cap(q, k, v, mask, 1e6)[0], attention(q, k, v, mask)[0], rtol=1e-9)
     narrow, cache = soft_cap(100 * q, k, v, mask, 0.1)
@@ -125,9 +129,9 @@ def test_a_wide_cap_is_no_cap_and_the_mask_holds_under_a_narrow_one():
         (lambda x: soft_cap(x, x, x, np.ones((5, 5), bool), None), TypeError, "c: expected a number"),
     ],
 )
-def test_bad_input_is_named(call, error, words):
+def test_bad_input_is_named(call, error, words, rng):
     with pytest.raises(error, match=words):
-        call(RNG.standard_normal((3, 5, 6)))
+        call(rng.standard_normal((3, 5, 6)))
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -14,13 +14,14 @@ from docutils import nodes
 from nbformat.v4 import new_markdown_cell, new_notebook
 from sphinx.application import Sphinx
 
-from handgrad.course import judge, teaching
+from handgrad.course import judge, plan, teaching
 from handgrad.course.judge.search import texts
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
-TASKS = teaching.tasks(NOTEBOOKS)
-TITLES = teaching.titles_of(ROOT / "book/chapters.yml")
+CHAPTERS = plan.chapters(ROOT)
+TASKS = [task for chapter in CHAPTERS for task in chapter.tasks]
+TITLES = {chapter.name: chapter.title for chapter in CHAPTERS}
 DECLARED = [task for task in TASKS if task.name]
 
 

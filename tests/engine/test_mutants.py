@@ -266,13 +266,13 @@ def test_a_function_inside_another_one_is_edited_with_its_variables():
     assert edited.edits((x, {"x": x}))
 
 
-def test_axes_behind_a_star_are_no_results():
+def test_axes_behind_a_star_are_called_by_their_name():
     def backward(dy, cache):
         axes = (*range(dy.ndim - 2), -1)
         return np.sum(dy, axis=axes), dy
 
     edits = Program(backward).edits((np.ones((2, 3, 4)), {}))
-    assert {edit.label for edit in edits if edit.kind == "order"} == {"the results"}
+    assert {edit.label for edit in edits if edit.kind == "order"} == {"the results", "axes"}
 
 
 def test_what_is_no_function_is_refused():

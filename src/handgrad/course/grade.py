@@ -45,6 +45,8 @@ ROOMS = {"lab", "notebooks", "exercises"}  # folders of this book, which name no
 LIMIT = 60  # seconds
 OF_SOLUTIONS = "lies in a folder of solutions"
 A_CHAPTER = "is the chapter itself; its exercises lie in the folder beside it"
+OF_THE_LAB = "comes with every `lab`, and holds no exercise"
+OWN = {"progress", "own_layer"}  # such notebooks, made by tools/lab.py
 OPEN = "The answer is still open."
 COMMON = 3  # mistakes that are told of an exercise
 WIDTH = 98  # columns of a line of the report
@@ -104,6 +106,8 @@ def notebooks(folder):
 
 def no_answers(path, folder):
     """Why a notebook holds no answers of a learner, or None."""
+    if path.stem in OWN:
+        return OF_THE_LAB
     if chapter_of(path.stem) is None:
         return "belongs to no chapter: a name like 08_attention.ipynb is expected"
     if "solutions" in path.relative_to(folder).parts[:-1]:
@@ -264,10 +268,11 @@ def wrapped(text, margin):
 def not_judged(results):
     """The files that were not judged, and why; empty if there are none.
 
-    Chapters and solutions, which come along with every `lab` that is handed in, are only counted.
+    Chapters, solutions and all else that comes along with every `lab` that is handed in are only counted.
     """
     reasons = {r.file: r.diagnosis for r in results if r.status == NOT_JUDGED}
-    expected = Counter(reason for reason in reasons.values() if OF_SOLUTIONS in reason or A_CHAPTER in reason)
+    alike = (OF_SOLUTIONS, A_CHAPTER, OF_THE_LAB)
+    expected = Counter(r for r in reasons.values() if any(why in r for why in alike))
     told = [f"{file}: {reason}" for file, reason in reasons.items() if reason not in expected]
     told += [f"{count} × {reason}" for reason, count in expected.items()]
     lines = [line for text in told for line in wrapped(text, 2)]

@@ -22,6 +22,7 @@ from ..config import bert_base, gpt2_small, llama_like, named, shapes, vaswani_b
 from ..fast import step
 from ..mutants import wrong_backwards
 from ..ops.table import OPS
+from .tables import markdown
 
 SEED = 0
 SMALL = dict(V=23, D=16, H=4, F=24, N=2, pad=0)
@@ -294,12 +295,6 @@ def refutations(entries):
     rows.append(["all", *(sum(column) for column in zip(*(row[1:] for row in rows)))])
     head = ["Operation", "Mutants", "Proof", "float64", "autograd", "Same"]
     return markdown(head, [[str(cell) for cell in row] for row in rows])
-
-
-def markdown(head, rows):
-    """A Markdown table, its first column at the left and the others at the right."""
-    align = [":--"] + ["--:"] * (len(head) - 1)
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, align, *rows])
 
 
 def score(entries):

@@ -29,6 +29,11 @@ class Chapter:
     tasks: tuple[Task, ...]
 
     @property
+    def name(self):
+        """That of its files: 08_attention."""
+        return f"{self.number:02}_{self.topic}"
+
+    @property
     def names(self):
         """What the judge calls its exercises; a task that no judge decides has no name."""
         return tuple(task.name for task in self.tasks if task.name)

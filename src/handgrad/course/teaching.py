@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
-import yaml
 
 from . import judge
 from .judge import Derivation
+from .tables import markdown
 
 HEADING = re.compile(r"^## (\d+)\. (.+?)(?: (★+))?\n\n\*([^*]+)\*", re.MULTILINE)
 TIMED = re.compile(r"(.+?), (\d+) minutes\.")
@@ -44,17 +44,12 @@ class Task:
         return "formula" if isinstance(judge.find(self.name), Derivation) else "function"
 
 
-def tasks(notebooks):
-    """Every Task of the book, in order. notebooks: the folder, with `solutions` in it.
-
-    Raises ValueError if the text of an exercise does not say its kind and minutes, or the exercises of a
-    chapter are not those, in this order, that the judge has.
-    """
-    return [t for path in sorted(Path(notebooks, "solutions").glob("*.ipynb")) for t in tasks_of(path)]
-
-
 def tasks_of(path):
-    """The Tasks of one notebook of solutions; raises ValueError as `tasks` does."""
+    """The Tasks of one notebook of solutions, in order.
+
+    Raises ValueError if the text of an exercise does not say its kind and minutes, or the exercises are not
+    those, in this order, that the judge has.
+    """
     declared = judge.chapters()[path.stem[3:]]
     found = []
     for cell in nbformat.read(path, as_version=4).cells:
@@ -104,7 +99,9 @@ def listing(found, titles):
         ]
         link = f"{{doc}}`exercises </notebooks/exercises/{chapter}>`"
         parts.append(f"**{int(chapter[:2])}. {titles[chapter]}** ({link})")
-        parts.append(markdown(["Exercise", "What it tests", "Kind", "Minutes", "Judged"], rows))
+        parts.append(
+            markdown(["Exercise", "What it tests", "Kind", "Minutes", "Judged"], rows, numbers=False)
+        )
     return "\n\n".join(parts)
 
 
@@ -134,7 +131,7 @@ def totals(found, titles, notebooks):
         "Quiz",
         "Asked",
     ]
-    return markdown(head, rows, numbers=True)
+    return markdown(head, rows)
 
 
 def by_hand(found):
@@ -151,15 +148,3 @@ def by_chapter(found):
         chapter: [t for t in found if t.chapter == chapter]
         for chapter in dict.fromkeys(t.chapter for t in found)
     }
-
-
-def titles_of(plan):
-    """{08_attention: Attention} of book/chapters.yml."""
-    parts = yaml.safe_load(Path(plan).read_text(encoding="utf-8"))
-    return {f"{c['number']:02}_{c['topic']}": c["title"] for part in parts for c in part["chapters"]}
-
-
-def markdown(head, rows, numbers=False):
-    """A Markdown table; numbers: all columns but the first stand at the right."""
-    align = [":--"] + ["--:" if numbers else ":--"] * (len(head) - 1)
-    return "\n".join("| " + " | ".join(row) + " |" for row in [head, align, *rows])

@@ -11,8 +11,6 @@ import warnings
 from datetime import datetime
 from pathlib import Path
 
-from .verdict import RIGHT
-
 FILE = "handgrad-progress.jsonl"
 LEVELS = 3  # folders that are searched, from where the notebook runs upwards
 
@@ -57,8 +55,3 @@ def verdicts(file):
                 f"{file}, line {number}: expected a verdict of the judge, got {line[:60]!r}"
             ) from None
     return found
-
-
-def solved(file):
-    """The names of the exercises that were once found right."""
-    return {entry["exercise"] for entry in verdicts(file) if entry["status"] == RIGHT}
