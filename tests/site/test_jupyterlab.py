@@ -151,15 +151,14 @@ class Notebook:
                 return cell.locator(".jp-OutputArea-output").last
         raise TimeoutError(f"{self.name}: a cell was not started:\n{editor.inner_text()}")
 
-    def shows(self, output, kind):
-        """The first such element of an output; if it does not come, what the output says instead."""
-        found = output.locator(kind).first
+    def shows(self, cell, kind):
+        """The first such element in a cell's output; if none comes, the error says what the cell shows."""
+        found = cell.locator(f".jp-OutputArea-output {kind}").first
         try:
             found.wait_for()
         except PlaywrightTimeout as error:
-            raise AssertionError(
-                f"expected {kind} in the output; got {output.inner_html()[:2000]}"
-            ) from error
+            message = f"{self.name}: expected {kind} in the output; got {cell.inner_text()!r}"
+            raise AssertionError(f"{message}, and in the console {self.errors}") from error
         return found
 
     def cell(self, text):
@@ -212,7 +211,7 @@ def test_a_chapter_reads_as_its_page(browser, address):
 def test_a_slider_moves_and_a_quiz_replies(browser, address):
     moves = Notebook(browser, address, "moves")
     slider = moves.run(moves.cell("frames"))
-    picture = moves.shows(slider, "img")
+    picture = moves.shows(moves.cell("frames"), "img")
     assert picture.get_attribute("alt") == "a straight line; slope 1"
     slider.get_by_role("slider").press("ArrowRight")
     slider.locator("img[alt='a straight line; slope 2']").wait_for()
