@@ -4,7 +4,6 @@ JupyterLab runs in a folder of its own, with settings of its own, so nothing of 
 no browser is installed these tests are skipped, unless HANDGRAD_SITE is set.
 """
 
-import contextlib
 import os
 import re
 import socket
@@ -20,13 +19,10 @@ import pytest
 from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from playwright.sync_api import TimeoutError as PlaywrightTimeout
-from playwright.sync_api import expect
 from test_site import CHROMIUM, NOT_UNDERSTOOD, PAGES, REQUIRED, SCREENSHOTS, SITE, WIDE
 
 CHAPTER, EXERCISE = "16_translate", "exercises/08_attention"
 PATIENCE = 120_000  # milliseconds, for a busy machine
-TO_START = 10_000  # milliseconds, before a cell that did not start is started again
 SLIDER = """from handgrad.course.interactive import frames
 frames(lambda ax, k: ax.plot([0, k]), [1, 2, 3], "slope", "a straight line")"""
 WRONG = "def softmax_ds(da, a):\n    return a * da"
@@ -133,33 +129,14 @@ class Notebook:
         route.abort()
 
     def run(self, cell, source=None):
-        """Run a cell, with this source if one is given, and return its output.
-
-        While JupyterLab is still opening a notebook it may take the focus, and with it the keys, to the first
-        cell. So they are pressed in this cell, again until its number says that it was started.
-        """
-        editor, number = cell.locator(".cm-content"), cell.locator(".jp-InputPrompt")
-        before = number.inner_text()
+        """Run a cell, with this source if one is given, and return its output."""
+        editor = cell.locator(".cm-content")
         editor.click()
         if source is not None:
-            editor.press("Control+A")
+            self.page.keyboard.press("Control+A")
             self.page.keyboard.insert_text(source)
-        for _ in range(PATIENCE // TO_START):
-            editor.press("Control+Enter")
-            with contextlib.suppress(AssertionError):
-                expect(number).not_to_have_text(before, timeout=TO_START)
-                return cell.locator(".jp-OutputArea-output").last
-        raise TimeoutError(f"{self.name}: a cell was not started:\n{editor.inner_text()}")
-
-    def shows(self, cell, kind):
-        """The first such element in a cell's output; if none comes, the error says what the cell shows."""
-        found = cell.locator(f".jp-OutputArea-output {kind}").first
-        try:
-            found.wait_for()
-        except PlaywrightTimeout as error:
-            message = f"{self.name}: expected {kind} in the output; got {cell.inner_text()!r}"
-            raise AssertionError(f"{message}, and in the console {self.errors}") from error
-        return found
+        self.page.keyboard.press("Control+Enter")
+        return cell.locator(".jp-OutputArea-output").last
 
     def cell(self, text):
         return self.page.locator(".jp-CodeCell", has_text=text).first
@@ -211,7 +188,8 @@ def test_a_chapter_reads_as_its_page(browser, address):
 def test_a_slider_moves_and_a_quiz_replies(browser, address):
     moves = Notebook(browser, address, "moves")
     slider = moves.run(moves.cell("frames"))
-    picture = moves.shows(moves.cell("frames"), "img")
+    picture = slider.locator("img")
+    picture.wait_for()
     assert picture.get_attribute("alt") == "a straight line; slope 1"
     slider.get_by_role("slider").press("ArrowRight")
     slider.locator("img[alt='a straight line; slope 2']").wait_for()
