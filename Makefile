@@ -33,7 +33,8 @@ book: $(READY) ## Execute the notebooks and build the book; any warning is an er
 	@echo "or serve it:                  $(BIN)/python -m http.server --directory _build/html 8000"
 	@echo "and visit                     http://localhost:8000"
 
-test: lint ## Check the package and run every notebook, solved and unsolved
+test: lint ## Run every notebook with nbval, solved and unsolved, and check the package
+	$(PYTEST) --nbval --dist loadfile --no-loadscope-reorder notebooks
 	$(PYTEST) --dist worksteal -m "not site" tests
 
 bench: $(READY) ## Record speed, ideas and memory, on an idle machine; trainings: python -m benchmarks.translate, .classify, .language_model

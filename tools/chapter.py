@@ -6,10 +6,11 @@
     python tools/chapter.py checklist --check   write nothing; exit with 1 if the steps there are not these
 
 `new` makes the notebook, its solutions and exercises, its quiz, its folder of the package and its tests, and
-enters it in the table of contents; the plan is book/chapters.yml. `check` runs the rules, the notebooks and
-the tests, two at a time, then builds the pages, which show what the notebooks gave; it says how long each
-took. The pages are those of the whole book, so that every reference leads somewhere, but only the chapter,
-its exercises and its solutions are executed.
+enters it in the table of contents; the plan is book/chapters.yml. `check` has nbval run the notebooks in
+which something has changed, beside it the rules and the tests, two at a time, then builds the pages, which
+show what the notebooks gave; it says which runs were kept, and how long each part took. The pages are those
+of the whole book, so that every reference leads somewhere, but only the chapter, its exercises and its
+solutions are executed.
 """
 
 import argparse
@@ -26,6 +27,8 @@ import exercises
 import nbformat
 import yaml
 from sphinx_external_toc.parsing import parse_toc_yaml
+
+from handgrad.course import runs
 
 ROOT = Path(__file__).parents[1]
 TEMPLATE_FOLDER = Path(__file__).parent / "templates/chapter"
@@ -81,8 +84,8 @@ Write the exercises in `notebooks/solutions/NN_TOPIC.ipynb`, as the next section
 
 Test in `tests/chapters/test_TOPIC.py` what belongs to this chapter alone.
 
-`make chapter N=NN` runs the rules, the notebooks, the tests and the pages of this chapter, and names what is
-still to be written. A chapter runs in 60 seconds on two cores, a chapter that trains in 240.
+`make chapter N=NN` runs the rules, the notebooks that changed, the tests and the pages of this chapter, and
+names what is still to be written. A chapter runs in 60 seconds on two cores, a chapter that trains in 240.
 """
 BEGIN, END = "<!-- steps: made by tools/chapter.py -->", "<!-- end of steps -->"
 
@@ -260,7 +263,7 @@ def commands(root, name):
     python, files = sys.executable, notebooks(root, name)
     build = [Path(python).parent / "jupyter-book", "build", "-W", "-n", "--keep-going", "--all", "."]
     return {
-        "notebooks": [python, "-m", "pytest", "-q", "tests/chapters/test_notebooks.py", "-k", name],
+        "notebooks": [python, "-m", "handgrad.course.runs", *files],
         **({"tests": [python, "-m", "pytest", "-q", test]} if (root / test).exists() else {}),
         "rules": [python, "-m", "handgrad.course.rules", *files],
         "exercises": [python, "tools/exercises.py", "--check"],
@@ -292,6 +295,10 @@ def check(root, number):
                 if status:
                     failed.append(part)
                     print(f"──── {part} ────\n{log}", flush=True)
+                elif part == "notebooks":
+                    print(
+                        "".join(line for line in log.splitlines(True) if line.startswith(runs.SAME)), end=""
+                    )
                 print(f"{part:<10} {'FAILED' if status else 'ok':<6} {seconds:4.0f} s", flush=True)
     if lines := unwritten(root, name):
         failed.append("unwritten")

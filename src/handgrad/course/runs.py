@@ -1,0 +1,134 @@
+"""The runs of the notebooks: nbval makes them, and the pages of the book show them.
+
+    python -m handgrad.course.runs NOTEBOOK ...    run those that have changed since their last run
+
+``pytest --nbval`` runs each cell as a test and compares what it prints with what the notebook quotes. When
+every cell of a notebook has passed, notebooks/conftest.py keeps the outputs in ``_build/executed``, with a
+word for all that they depend on: see `key`. As long as the word stays the same, the book takes the outputs
+from there. `make test` does not: it runs every notebook.
+"""
+
+import argparse
+import ast
+import copy
+import hashlib
+import importlib.metadata
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import nbformat
+
+PACKAGE = Path(__file__).parents[1]
+AT_A_TIME = min(4, os.cpu_count() or 1)
+NBVAL = ["--nbval", "--dist", "loadfile", "--no-loadscope-reorder"]
+"""The options of pytest: one process for all cells of a notebook, and the order that conftest.py gives."""
+SAME = "Nothing has changed since their last run, which is kept"
+RUN_OTHERWISE = {"raises-exception", "skip-execution", "nbval-skip", "nbval-ignore-output"}  # tags
+
+
+def key(notebook, path):
+    """What a run of a notebook depends on, as one word. path: of its file, in whose folder it runs.
+
+    Its code, and the outputs with which nbval compares; the package, without the rooms of other chapters;
+    Python and all libraries that are installed; and the files and folders that a string in its code names,
+    such as a quiz or a record of measured times. Where the book lies does not matter: a copy of it may keep
+    its runs.
+    """
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    parts = [notebook.metadata.get("kernelspec", {}).get("name", ""), *_libraries()]
+    for cell in cells:
+        parts += [cell.source, *sorted(RUN_OTHERWISE & set(cell.metadata.get("tags", ())))]
+        parts += [repr(output) for output in cell.outputs]
+    for start, files in (
+        (PACKAGE, _package_for(path.stem, cells)),
+        (path.parent, _named(cells, path.parent)),
+    ):
+        for file in files:
+            parts += [os.path.relpath(file, start), hashlib.sha256(file.read_bytes()).hexdigest()]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@cache
+def _libraries():
+    installed = {f"{found.metadata['Name']}=={found.version}" for found in importlib.metadata.distributions()}
+    return [sys.version, *sorted(installed)]
+
+
+def _package_for(name, cells):
+    """The files of the package, but of the chapters only that of this name and those that the code names."""
+    for file in sorted(file for kind in ("*.py", "*.yml") for file in PACKAGE.rglob(kind)):
+        room, topic, *below = (*file.relative_to(PACKAGE).parts, "")
+        others = room == "chapters" and below and topic not in name
+        if not others or any(topic in cell.source for cell in cells):
+            yield file
+
+
+def _named(cells, folder):
+    """The files that a string in the code names, and all those in a folder that one names."""
+    for cell in cells:
+        lines = ("#" + line if line.lstrip()[:1] in ("%", "!") else line for line in cell.source.splitlines())
+        for node in ast.walk(ast.parse("\n".join(lines))):
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and 0 < len(text) < 200 and text.isprintable() and text.strip("./ "):
+                place = folder / text
+                inside = sorted(place.rglob("*")) if place.is_dir() else [place]
+                yield from (file for file in inside if file.is_file())
+
+
+def place(root, path):
+    """The file in which the last run of a notebook is kept. root: of the repository; path: in it."""
+    inside = Path(path).resolve().relative_to(Path(root).resolve())
+    return Path(root) / "_build" / "executed" / inside.with_suffix(".ipynb")
+
+
+def keep(root, path, run, word, seconds):
+    """Keep a notebook with the outputs of its run. word: its `key`, made before it began."""
+    run = copy.deepcopy(run)
+    run.metadata["run"] = {"key": word, "seconds": seconds}
+    file = place(root, path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_suffix(f".{os.getpid()}.part")  # two may keep the same notebook at once
+    nbformat.write(run, part)
+    part.replace(file)
+
+
+def kept(root, path, notebook=None):
+    """The last run of a notebook, if it would come out the same today, else None.
+
+    notebook: what the file holds, read here if it is not given. The seconds of the run are in
+    ``metadata["run"]["seconds"]``.
+    """
+    file, path = place(root, path), Path(path)
+    if not file.exists():
+        return None
+    run = nbformat.read(file, as_version=4)
+    same = run.metadata["run"]["key"] == key(notebook or nbformat.read(path, as_version=4), path)
+    return run if same else None
+
+
+def bring(root, paths):
+    """Have nbval run the notebooks that have no kept run, and say which have. Returns pytest's status."""
+    again = [path for path in paths if kept(root, path) is None]
+    if same := [Path(path).stem for path in paths if path not in again]:
+        print(f"{SAME}: {', '.join(same)}", flush=True)
+    if not again:
+        return 0
+    workers = str(min(AT_A_TIME, len(again))) if len(again) > 1 else "0"
+    command = [sys.executable, "-m", "pytest", "-q", "-n", workers, *NBVAL, *map(str, again)]
+    return subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL).returncode
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
+    paths = [path.resolve() for path in parser.parse_args(arguments).notebooks]
+    return bring(Path.cwd(), paths)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
