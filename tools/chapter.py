@@ -59,10 +59,12 @@ What is still to be written stands behind the sign ✎. Chapters 05 and 08 show 
 
 Give every displayed equation a label, `$$ ... $$ (eq-softmax-jacobian)`. A code cell tagged
 `verifies:eq-softmax-jacobian:general` establishes exactly that equation, and says how: `general`, for every
-size with `sums.prove_equal`; `shipped`, with `check.prove`; `exact`, an assertion in SymPy; `asserted`, on
-numbers. It names what stands on the left side: `dx`, or `gradient(loss, x[j])`. A pure definition has the tag
-`definition:eq-softmax-jacobian` on its Markdown cell. If a formula has several left sides, the tag
-`parts:eq-attention-backward:dQ:dK` on that cell names them, and a check says which it is for,
+size with `sums.prove_equal`; `special`, likewise, but in a special case of what is stated, which the metadata
+of the cell name, `{"handgrad": {"case": "two layers, one head each"}}`; `shipped`, with `check.prove`;
+`exact`, an assertion in SymPy; `asserted`, on numbers. It names what stands on the left side: `dx`, or
+`gradient(loss, x[j])`. A pure definition has the tag `definition:eq-softmax-jacobian` on its Markdown cell.
+If a formula has several left sides, the tag `parts:eq-attention-backward:dQ:dK` on that cell names them, and
+a check says which it is for,
 `verifies:eq-attention-backward:general:dQ`; behind the words *for*, *with*, *where*, *if*, *at* stands a
 condition, behind *that is* the same in other letters. Take sizes that differ, and no sample for a "for all".
 

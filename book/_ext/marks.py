@@ -1,7 +1,8 @@
 """Every labelled equation shows its evidence beside its number: a mark that leads to the cell that checks it.
 
 The marks are made from the tags of the cells, as `handgrad.course.evidence` reads them. The directive
-``{evidence-totals}`` counts them for the whole book.
+``{evidence-totals}`` counts them for the whole book; the role ``{evidence-marks}`` lists them in a line,
+with its text between two of them.
 """
 
 import re
@@ -33,10 +34,10 @@ def name_the_cells(app, doctree):
 
 def mark(equation, number):
     """The HTML of the mark: its kind in a sign, and in words for the pointer and for screen readers."""
-    kind = equation.strength
-    words = KINDS[kind]
+    kind, (kinds, weakest) = equation.strength, equation.evidence[0]
+    words = equation.told(kinds[:1], weakest)
     if len(equation.parts) > 1 and len(equation.evidence) > 1:
-        words += " in its weakest part"
+        words = f"in its weakest part {words}"
     told = f'class="evidence {kind}" title="{escape(words)}"'
     if kind == "definition":
         return f'<span {told} role="img" aria-label="{escape(words)}">{MARKS[kind]}</span>'
@@ -76,8 +77,14 @@ class EvidenceTotals(SphinxDirective):
         return holder.children
 
 
+def evidence_marks(name, rawtext, text, lineno, inliner, options=None, content=None):
+    """Each mark with what it says, as text in a line."""
+    return [nodes.Text(f"{text} ".join(f"{MARKS[kind]} {words}" for kind, words in KINDS.items()))], []
+
+
 def setup(app):
     app.add_directive("evidence-totals", EvidenceTotals)
+    app.add_role("evidence-marks", evidence_marks)
     app.connect("doctree-read", name_the_cells)
     app.connect("html-page-context", mark_equations)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -156,16 +156,23 @@ class Program:
         seen = {name for name in arrays if name in self._arguments or name.startswith("cache[")}
         for statement in statements(self.tree.body):
             here = {name: (np.ndim(x), id(x)) for name, x in arrays.items() if name in seen}
+            returned = isinstance(statement, ast.Return) and id(statement) not in self._inner_returns
             for root, label in self._roots(statement):
                 stack = [(root, statement if isinstance(statement, ast.Expr) else None)]
                 while stack:
                     node, parent = stack.pop()
                     if of_shape_only(node):
                         continue
-                    yield Place(node, parent, label, here, tuple(sizes))
+                    yield Place(node, parent, label, here, tuple(sizes), returned and parent is None)
                     named = [(k.value, k) for k in getattr(node, "keywords", ()) if self.lines]
                     stack += [*named, *((child, node) for child in reversed(computed_from(node)))]
             seen |= _stored(statement)
+
+    @cached_property
+    def _inner_returns(self):
+        """{id of a `return`: the function inside this one that it belongs to}."""
+        inside = [node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)][1:]
+        return {id(node): f.name for f in inside for node in ast.walk(f) if isinstance(node, ast.Return)}
 
     @cached_property
     def _arguments(self):
@@ -190,9 +197,10 @@ class Program:
         if isinstance(statement, ast.Assign):
             target = statement.targets[0]
         if isinstance(value, ast.Tuple):
+            results = self._inner_returns.get(id(statement), "the results")
             targets = getattr(target, "elts", self.outputs)
             named = len(targets) == len(value.elts)
-            yield value, code(target).strip("`") if isinstance(target, ast.Name) else "the results"
+            yield value, code(target).strip("`()") if target is not None else results
             for entry, target in zip(value.elts, targets if named else value.elts):
                 entry = entry.value if isinstance(entry, ast.Starred) else entry  # it cannot stand alone
                 yield entry, target if isinstance(target, str) else code(target).strip("`")

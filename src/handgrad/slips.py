@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 KINDS = {
     "order": (0.5, "The results are in the wrong order."),
+    "entries": (1, "Things that are listed side by side are in the wrong order."),
     "term": (1, "A term is missing."),
     "only": (1, "Only one of several terms is there."),
     "sign": (1, "A sign is wrong."),
@@ -73,6 +74,7 @@ class Place:
     """An expression and the one around it, the name of what is computed, and what can be seen from there.
 
     seen: array -> (number of axes, which array it is: two names may be one). sizes: names such as K.
+    returned: whether it is what the function returns.
     """
 
     node: ast.expr
@@ -80,6 +82,7 @@ class Place:
     label: str
     seen: dict
     sizes: tuple
+    returned: bool = False
 
 
 @dataclass(frozen=True)
@@ -301,7 +304,7 @@ def order(at):
         for entries in itertools.permutations(at.node.elts):
             if list(entries) != at.node.elts:
                 new = ast.copy_location(ast.Tuple([*entries], ast.Load()), at.node)
-                yield new, "order", "they are in the wrong order"
+                yield new, "order" if at.returned else "entries", "they are in the wrong order"
 
 
 def sums(at):

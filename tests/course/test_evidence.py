@@ -1,15 +1,19 @@
 """Every displayed equation of the chapters is checked by an executed cell; the rule refuses what it must."""
 
 import copy
+import io
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from sphinx.application import Sphinx
 
+from book._ext import marks
 from handgrad.course import evidence
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = ROOT / "notebooks"
 CHAPTERS = evidence.chapters(NOTEBOOKS)
 EXERCISES = sorted(NOTEBOOKS.glob("*/*.ipynb"))
 
@@ -85,15 +89,22 @@ PROOF_X = "prove_equal(gradient(product, x[j]), y[j])"
 PROOF_Y = "prove_equal(gradient(product, y[j]), x[j])"
 
 
-def notebook(text=TEXT, code=PROOF, text_tags=(), code_tags=("verifies:eq-square:general",)):
+def notebook(text=TEXT, code=PROOF, text_tags=(), code_tags=("verifies:eq-square:general",), **handgrad):
+    """A notebook with one equation; handgrad: metadata of the cell that verifies it."""
+    more = {"handgrad": handgrad} if handgrad else {}
     return new_notebook(
         cells=[
             new_code_cell(IMPORTS),
             new_code_cell(SYMBOLS),
             new_markdown_cell(text, metadata={"tags": list(text_tags)}),
-            new_code_cell(code, metadata={"tags": list(code_tags)}),
+            new_code_cell(code, metadata={"tags": list(code_tags)} | more),
         ]
     )
+
+
+def special(case="D is even", kind="special", code=PROOF):
+    """A notebook whose equation is proved in a special case."""
+    return notebook(code=code, code_tags=[f"verifies:eq-square:{kind}"], case=case)
 
 
 def two(code=f"{PROOF_X}\n{PROOF_Y}", named="dx:dy", code_tags=("verifies:eq-two:general:dx:dy",)):
@@ -120,6 +131,7 @@ def two(code=f"{PROOF_X}\n{PROOF_Y}", named="dx:dy", code_tags=("verifies:eq-two
             code_tags=["verifies:eq-square:general:square"],
         ),
         two(),
+        special(),
     ],
 )
 def test_a_sound_notebook_passes(sound):
@@ -166,7 +178,7 @@ def tagged(*tags):
         # The kind is stated, and its checker is called.
         (
             tagged("verifies:eq-square"),
-            "eq-square: tagged verifies:eq-square: expected one of general, shipped",
+            "eq-square: tagged verifies:eq-square: expected one of general, special",
         ),
         (tagged("verifies:eq-square:proved"), "eq-square: tagged verifies:eq-square:proved: expected one of"),
         (
@@ -184,6 +196,26 @@ def tagged(*tags):
         (
             notebook(code="assert np.allclose(dx, 2 * x)"),
             "eq-square: tagged verifies:eq-square:general, but the cell does not call sums.prove_equal",
+        ),
+        # A special case is stated, where there is one and nowhere else.
+        (
+            tagged("verifies:eq-square:special"),
+            "eq-square: tagged verifies:eq-square:special, but the metadata of the cell state no case",
+        ),
+        (special(" "), "eq-square: tagged verifies:eq-square:special, but the metadata of the cell state no"),
+        (special(2), "eq-square: tagged verifies:eq-square:special, but the metadata of the cell state no"),
+        (special(kind="general"), "{id}: its metadata state a case, but no tag reads verifies:LABEL:special"),
+        (
+            special(code="assert np.allclose(x, 2 * x)"),
+            "eq-square: tagged verifies:eq-square:special, but the cell does not call sums.prove_equal",
+        ),
+        (
+            special(code='check.prove(OPS["layer_norm"])'),
+            "eq-square: tagged verifies:eq-square:special, but the cell does not call sums.prove_equal",
+        ),
+        (
+            special(code=PROOF_Y),
+            "eq-square: tagged verifies:eq-square:special, but what is checked has nothing to do with dx",
         ),
         # Every part of an equation has a name, and every named part a check.
         (two(named=""), "eq-two: its formula has 2 left sides; name them"),
@@ -243,7 +275,7 @@ def tagged(*tags):
     ],
 )
 def test_the_rule_refuses(bad, complaint):
-    found = evidence.problems(bad)
+    found, complaint = evidence.problems(bad), complaint.replace("{id}", bad.cells[-1].id)
     assert any(problem.startswith(complaint) for problem in found), found
 
 
@@ -365,3 +397,74 @@ def test_a_stated_kind_is_listed_even_where_the_cell_holds_a_stronger_one():
 def test_a_part_that_no_cell_verifies_is_listed_as_not_checked(tmp_path):
     nbformat.write(two(code_tags=["verifies:eq-two:general:dx"]), tmp_path / "00_two.ipynb")
     assert "{eq}`eq-two` **not checked** (`dy`); proved for every size (`dx`)" in evidence.index(tmp_path)
+
+
+# A special case, and what a reader sees of it --------------------------------------------------------------
+
+
+def two_with_a_special_part():
+    page = two(PROOF_X, code_tags=["verifies:eq-two:general:dx"])
+    for case, code in (("N = 2", PROOF_Y), ("a_b = *c*", PROOF_Y)):
+        more = {"tags": ["verifies:eq-two:special:dy"], "handgrad": {"case": case}}
+        page.cells.append(new_code_cell(code, metadata=more))
+    return page
+
+
+def test_a_special_case_is_weaker_than_a_general_proof_and_stronger_than_any_other():
+    assert list(evidence.KINDS)[:2] == ["general", "special"]
+    (equation,) = evidence.equations(two_with_a_special_part())
+    assert equation.strength == "special" and evidence.problems(two_with_a_special_part()) == []
+    assert equation.evidence == [(("special",), ["dy"]), (("general",), ["dx"])]
+
+
+def test_the_index_names_the_special_case(tmp_path):
+    nbformat.write(two_with_a_special_part(), tmp_path / "00_two.ipynb")
+    listed = evidence.index(tmp_path)
+    case = r"proved for every size, in a special case (N = 2; a\_b = \*c\*) (`dy`)"
+    assert f"{{eq}}`eq-two` {case}; proved for every size (`dx`)" in listed
+    assert "| proved for every size, in a special case | 1 |" in listed
+
+
+def test_the_mark_names_the_special_case():
+    (equation,) = evidence.equations(special("D < 3"))
+    html = marks.mark(equation, "(1.1)")
+    words = "proved for every size, in a special case (D &lt; 3)"
+    assert f'class="evidence special" title="{words}"' in html and html.endswith(">∀*</a>")
+    assert f'aria-label="Equation (1.1) is {words}: to the cell that checks it"' in html
+    (equation,) = evidence.equations(two_with_a_special_part())
+    assert 'title="in its weakest part proved for every size, in a special case (N = 2; a_b' in marks.mark(
+        equation, "(1.2)"
+    )
+    (equation,) = evidence.equations(notebook())
+    assert 'title="proved for every size"' in marks.mark(equation, "(1.3)")
+
+
+def test_every_kind_has_its_mark_and_its_words():
+    assert list(evidence.MARKS) == list(evidence.KINDS) == [*evidence.CHECKER, "definition"]
+    page = (ROOT / "book/equation_index.md").read_text(encoding="utf-8")
+    assert all(f"\n**{words[0].upper()}{words[1:]}**\n: " in page for words in evidence.KINDS.values())
+
+
+def test_the_marks_are_shown_as_they_are(tmp_path, monkeypatch):
+    """An asterisk in a mark is no emphasis, in the table, in the list of marks and on the cheat sheet."""
+    monkeypatch.syspath_prepend(ROOT / "book/_ext")
+    (tmp_path / "notebooks").mkdir()
+    nbformat.write(special(), tmp_path / "notebooks/01_squares.ipynb")
+    (tmp_path / "conf.py").write_text(
+        'extensions = ["myst_parser", "marks"]\nexclude_patterns = ["notebooks"]\n'
+        'myst_enable_extensions = ["attrs_inline"]\n'
+    )
+    of_sheet = f"[a [{evidence.MARKS['special']} b]{{.evidence}}]{{.marked}}"
+    (tmp_path / "index.md").write_text(
+        "# Page\n\n```{evidence-totals}\n```\n\nThe marks: {evidence-marks}`;`.\n\n"
+        f"{of_sheet} {of_sheet}\n"
+    )
+    warnings = io.StringIO()
+    folders = [tmp_path, tmp_path, tmp_path / "out", tmp_path / "trees"]
+    app = Sphinx(*folders, "dummy", status=None, warning=warnings, freshenv=True)
+    app.build()
+    shown = app.env.get_doctree("index").astext()
+    assert "∀*\n\nproved for every size, in a special case\n\n1" in shown
+    told = "; ".join(f"{evidence.MARKS[kind]} {words}" for kind, words in evidence.KINDS.items())
+    assert f"The marks: {told}." in shown and "a ∀* b a ∀* b" in shown
+    assert warnings.getvalue() == ""

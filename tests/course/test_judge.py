@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import re
+import sys
 from pathlib import Path
 
 import nbformat
@@ -324,6 +325,20 @@ def test_two_numbers_that_differ_read_differently():
     assert told_apart(2.0, 2.0) == ("2", "2")
 
 
+def test_a_factor_is_said_with_all_its_digits():
+    sizes = [{"K": 3}, {"K": 4}]
+    assert name_factor([1.0000001] * 2, sizes) == "1.0000001 times the right answer"
+    assert name_factor([-1.0000003] * 2, sizes) == "-1.0000003 times the right answer"
+    assert name_factor([2.0000001] * 2, sizes) == "2.0000001 times the right answer"
+    assert name_factor([5 + 1e-13] * 2, sizes) == "5 times the right answer"
+    verdict = judge.find("batch_norm_dx").judge(scaled(judge.find("batch_norm_dx").answer, 1.0000001))
+    assert verdict.status == "wrong" and "exactly 1.0000001 times" in verdict.diagnosis
+
+
+def scaled(answer, factor):
+    return lambda *arguments: factor * answer(*arguments)
+
+
 def test_the_draws_are_what_their_names_say():
     rng, sizes = np.random.default_rng(0), SIZES["a batch"]
     x = repeating("B T D")(rng, sizes)
@@ -623,3 +638,131 @@ def test_one_number_in_the_place_of_gradients_is_said_to_be_what_a_loss_is(loss)
 def test_one_result_alone_is_not_said_to_stand_in_anothers_place():
     assert "order" in PAIR.judge(lambda x: (x.mean(-1), x.sum(-1))).diagnosis
     assert "order" not in PAIR.judge(lambda x: (x.mean(-1), 7 * x.max(-1))).diagnosis
+
+
+# What an answer does besides giving numbers -----------------------------------------------------------------
+
+
+def leaves(x, w):
+    sys.exit("done")
+
+
+def test_an_answer_that_ends_python_is_told_so():
+    verdict = SMALL.judge(leaves)
+    assert verdict.status == "wrong"
+    assert 'It raises SystemExit: done (in `leaves`: `sys.exit("done")`)' in verdict.diagnosis
+    assert "ends Python" in verdict.diagnosis
+    assert "SystemExit" in CURVE.judge(lambda x, a, D: sys.exit()).diagnosis
+
+
+def test_the_learners_own_interrupt_passes():
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    for exercise in (SMALL, CURVE):
+        with pytest.raises(KeyboardInterrupt):
+            exercise.judge(interrupted)
+
+
+def keeps_by_shape():
+    kept = {}
+    return lambda x, w: kept.setdefault(x.shape, returned(x, w))
+
+
+def keeps_the_last():
+    last = []
+
+    def answer(x, w):
+        if not last or last[0].shape != x.shape:
+            last[:] = [x, returned(x, w)]
+        return last[1]
+
+    return answer
+
+
+def keeps_a_buffer():
+    buffers = {}
+
+    def answer(x, w):
+        y, s = returned(x, w)
+        buffer = buffers.setdefault(y.shape, np.empty_like(y))
+        buffer[...] = y
+        return buffer, s
+
+    return answer
+
+
+@pytest.mark.parametrize("made", [keeps_by_shape, keeps_the_last, keeps_a_buffer])
+def test_an_answer_that_remembers_is_refused(made):
+    verdict = SMALL.judge(made())
+    assert verdict.status == "wrong" and "from one call to the next" in verdict.diagnosis
+
+
+@pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda exercise: exercise.name)
+def test_the_second_question_has_other_numbers_and_other_results(exercise):
+    (first, other), expected = exercise.twice
+    pairs = list(zip(first.inputs, other.inputs))
+    assert all(np.shape(a) == np.shape(b) for a, b in pairs)
+    assert not all(np.array_equal(a, b) for a, b in pairs)
+    arrays = [list(run.arrays.values()) for run in expected]
+    assert all(np.isfinite(array).all() for array in sum(arrays, []))
+    assert not all(np.array_equal(a, b) for a, b in zip(*arrays))
+
+
+# What is said must be so ------------------------------------------------------------------------------------
+
+
+def rotated(x, angle):
+    cos, sin = np.cos(angle), np.sin(angle)
+    return cos * x - sin
+
+
+def rotated_wrongly(x, angle):
+    return np.sin(angle) * x - np.cos(angle)
+
+
+def two_rotated(x, angle):
+    cos, sin = np.cos(angle), np.sin(angle)
+    return cos * x, sin * x
+
+
+ROTATED = Exercise(
+    rotated,
+    asks="A turn.",
+    outputs="y",
+    inputs={"x": repeating("B T D"), "angle": normal("B T D")},
+    stories="",
+    hints="- one",
+)
+
+
+def test_only_results_are_said_to_be_in_the_wrong_order():
+    verdict = ROTATED.judge(rotated_wrongly)
+    assert verdict.status == "wrong" and "results" not in verdict.diagnosis + verdict.where, verdict
+    assert verdict.where.startswith("In `cos, sin`: they are in the wrong order.")
+    two = dataclasses.replace(ROTATED, answer=two_rotated, outputs="y z")
+    verdict = two.judge(lambda x, angle: two_rotated(x, angle)[::-1])
+    assert verdict.diagnosis == "The results are in the wrong order."
+
+
+def test_what_is_too_near_for_the_search_is_not_explained_by_an_edit_that_changes_nothing():
+    exercise = judge.find("skip_share")
+    near = exercise.reference + sympy.Rational(1, 10**13)
+    verdict = exercise.judge(near)
+    assert verdict.status == "wrong" and verdict.where == ""
+    assert re.fullmatch(r"It agrees to about \d+ digits only. Is a number in it rounded\?", verdict.diagnosis)
+
+
+def test_a_formula_that_is_wrong_at_one_alone_is_refused():
+    exercise = judge.find("score_variance")
+    K = next(s for s in exercise.symbols if exercise.domains[s.name] == "count")
+    wrong = sympy.Piecewise((exercise.reference + 1, sympy.Eq(K, 1)), (exercise.reference, True))
+    verdict = exercise.judge(wrong)
+    assert verdict.status == "wrong" and f"but not where {K} is 1" in verdict.diagnosis
+    removable = exercise.reference * (K - 1) / sympy.Add(K, -1, evaluate=False)
+    assert exercise.judge(removable).status == "right"
+
+
+def test_a_count_of_one_is_asked_for_wherever_there_is_a_count():
+    derivations = [e for e in EVERY if isinstance(e, Derivation) and "count" in e.domains.values()]
+    assert derivations and all(e.ends for e in derivations), [e.name for e in derivations if not e.ends]

@@ -248,7 +248,7 @@ SAME = {
     },
     "step.multi_head_backward": {
         "is run through the other way round": APART,
-        "In `the results`: they are in the wrong order": "both are new arrays",
+        "In `dq, dk, dv`: they are in the wrong order": "both are new arrays",
         'stands where "k" should': KIND,
         'stands where "v" should': KIND,
         "should, in `out=h`": "it is as wide as that",
@@ -312,7 +312,7 @@ SAME = {
     "step.backward": {
         "In `check_like('dlogits', dlogits, parts[0]['logits'], shape)`: -1 stands where 0 should": KIND,
         "In `workspace.uses`: ": "any other number says that it has been used",
-        "In `the results`: -1 stands where 0 should": SAME_ARRAY,
+        "In `workspace, params`: -1 stands where 0 should": SAME_ARRAY,
     },
     "step.loss_and_gradients": {
         "`total` stands where `params` should, in `others": KIND,

@@ -161,8 +161,16 @@ def test_an_edit_of_a_line_is_what_its_words_say(kind, words, line):
     assert any(line in program.source(edit) for edit in edits), [program.source(e) for e in edits]
 
 
+def turned(x, angle):
+    def both(a):
+        return np.cos(a), np.sin(a)
+
+    cos, sin = both(angle)[0], np.sin(angle)
+    return cos * x - sin
+
+
 def test_every_kind_is_expected_here():
-    assert {kind for kind, *_ in EXPECTED + OTHERS} == set(KINDS)
+    assert {kind for kind, *_ in EXPECTED + OTHERS} | {"entries"} == set(KINDS)
 
 
 def test_one_slip_at_several_places():
@@ -272,7 +280,14 @@ def test_axes_behind_a_star_are_called_by_their_name():
         return np.sum(dy, axis=axes), dy
 
     edits = Program(backward).edits((np.ones((2, 3, 4)), {}))
-    assert {edit.label for edit in edits if edit.kind == "order"} == {"the results", "axes"}
+    assert {edit.label for edit in edits if edit.kind == "order"} == {"the results"}
+    assert {edit.label for edit in edits if edit.kind == "entries"} == {"axes"}
+
+
+def test_only_what_the_function_returns_is_called_its_results():
+    edits = Program(turned).edits((np.ones(3), np.ones(3)))
+    assert not any(edit.kind == "order" or edit.label == "the results" for edit in edits)
+    assert {edit.label for edit in edits if edit.kind == "entries"} == {"both", "cos, sin"}
 
 
 def test_what_is_no_function_is_refused():
@@ -291,8 +306,9 @@ def test_expressions_read_as_one_says_them():
 
 def test_every_rule_is_used():
     program, other = Program(centre), Program(heavy)
-    kinds = {e.kind for e in [*program.edits(ARGUMENTS, SIZES), *other.edits(ARGUMENTS[:2])]}
-    assert kinds == set(KINDS) and len(RULES) == 10
+    edits = [*program.edits(ARGUMENTS, SIZES), *other.edits(ARGUMENTS[:2])]
+    edits += Program(turned).edits(ARGUMENTS[:2])
+    assert {edit.kind for edit in edits} == set(KINDS) and len(RULES) == 10
 
 
 def test_every_rule_of_lines_is_used_and_only_where_lines_are_asked_for():

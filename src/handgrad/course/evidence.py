@@ -9,6 +9,10 @@ Where a formula states several things, the Markdown cell that displays it names 
 ``parts:eq-attention-backward:dQ:dK``, and each check says which it establishes,
 ``verifies:eq-attention-backward:general:dQ``. The equation is as strong as its weakest part.
 
+A proof for every size that takes a special case of what is stated, two layers for any number of them or one
+family of functions for every function, is of the kind `special`. The metadata of its cell say which case it
+is, in plain text: ``{"handgrad": {"case": "two layers, one head each, no mask"}}``.
+
 `equations` reads the labelled equations of a notebook with their evidence; `problems` lists what breaks the
 rule; `index` writes the page. The kind is stated, and checked as far as a machine can: the cell calls the
 checker of that kind, on something that has to do with the left side (`letters`). What counts as a check is
@@ -19,7 +23,7 @@ import ast
 import itertools
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
@@ -36,21 +40,31 @@ LABEL = re.compile(r"eq(-[a-z0-9]+)+")
 # The kinds of evidence, strongest first, as the index names them.
 KINDS = {
     "general": "proved for every size",
+    "special": "proved for every size, in a special case",
     "shipped": "proved on the shipped lines",
     "exact": "exact in SymPy",
     "asserted": "asserted on numbers",
     "definition": "definition",
 }
-MARKS = {"general": "∀", "shipped": "⊢", "exact": "=", "asserted": "≈", "definition": "≔"}
+MARKS = {
+    "general": "∀",
+    "special": "∀*",
+    "shipped": "⊢",
+    "exact": "=",
+    "asserted": "≈",
+    "definition": "≔",
+}
 """The sign of each kind, beside the number of an equation."""
 CHECKER = {
     "general": "sums.prove_equal",
+    "special": "sums.prove_equal",
     "shipped": "check.prove",
     "exact": "an assertion about SymPy expressions",
     "asserted": "a check that can fail",
 }
 
 # A call is a check if its name leads to one of these, or to an assert_* of a testing module. All raise.
+# What a cell proves is "general" for the machine: only its author can say that it is a special case.
 CHECKERS = {
     "handgrad.sums.prove_equal": "general",
     "handgrad.check.prove": "shipped",
@@ -70,12 +84,14 @@ class Equation:
     """One labelled equation: its TeX, the index of its cell, and the evidence for each of its parts.
 
     parts: the stated kinds, strongest first, by the name of the part; an equation of one part calls it "".
+    cases: by the name of the part, the special cases in which it is proved.
     """
 
     label: str
     formula: str
     cell: int
     parts: dict[str, tuple[str, ...]]
+    cases: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def evidence(self):
@@ -89,6 +105,11 @@ class Equation:
     def strength(self):
         """The strongest kind that all parts have; None if a part has no evidence."""
         return (*self.evidence[0][0], None)[0]
+
+    def told(self, kinds, parts):
+        """Some kinds in words, with the special cases in which these parts are proved."""
+        cases = "; ".join(dict.fromkeys(case for part in parts for case in self.cases.get(part, ())))
+        return ", ".join(KINDS[kind] + (f" ({cases})" if kind == "special" else "") for kind in kinds)
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -311,11 +332,23 @@ class Claim:
         return self.tag.split(":")[2:] or [""]
 
     @property
+    def case(self):
+        """The special case that is proved; "" for another kind, or where the cell does not state it."""
+        return _case(self.cell) if self.kind == "special" else ""
+
+    @property
     def mentioned(self):
         """What the checks that are strong enough have to do with; None if there is none."""
         if self.kind == "asserted":
             return set().union(*self.held.values()) if self.held else None
-        return self.held.get(self.kind)
+        wanted = CHECKER.get(self.kind)
+        return next((found for kind, found in self.held.items() if CHECKER[kind] == wanted), None)
+
+
+def _case(cell):
+    """The special case that the metadata of a cell state; "" if they state none."""
+    case = cell.metadata.get("handgrad", {}).get("case", "")
+    return case.strip() if isinstance(case, str) else ""
 
 
 def _claims(notebook):
@@ -342,14 +375,16 @@ def equations(notebook):
             named, defined = _parts(cell), _tags(cell, "definition:")
             for label, formula in displayed(cell.source):
                 if label:
-                    stated = {part: set() for part in named.get(label, [""])}
+                    stated, cases = {part: set() for part in named.get(label, [""])}, {}
                     for claim in claims:
                         for part in claim.parts if claim.label == label else ():
                             stated.setdefault(part, set()).add(claim.kind)
+                            cases.setdefault(part, {}).update({claim.case: None} if claim.case else {})
                     if label in defined:
                         stated.setdefault("", set()).add("definition")
                     parts = {part: _strongest_first(kinds) for part, kinds in stated.items()}
-                    result.append(Equation(label, formula, place, parts))
+                    named_cases = {part: tuple(cases.get(part, ())) for part in parts}
+                    result.append(Equation(label, formula, place, parts, named_cases))
     return result
 
 
@@ -375,6 +410,10 @@ def problems(notebook):
                     for label in tagged
                     if label not in labels
                 ]
+        if "case" in cell.metadata.get("handgrad", {}) and not any(
+            tag.split(":")[1:2] == ["special"] for tag in _tags(cell, "verifies:")
+        ):
+            wrong.append(f"{cell.id}: its metadata state a case, but no tag reads verifies:LABEL:special")
     wrong += [
         f"displayed equation without a label (a blank line before $$?): {tex}"
         for label, tex in shown
@@ -424,6 +463,8 @@ def _wrong_claim(claim, formulas, named):
         return
     if claim.held and claim.mentioned is None:
         yield f"tagged {tag}, but the cell does not call {CHECKER[claim.kind]}"
+    if claim.kind == "special" and not claim.case:
+        yield f'tagged {tag}, but the metadata of the cell state no case: {{"handgrad": {{"case": "..."}}}}'
     parts = named.get(claim.label, [""])
     sides = left_sides(formulas[claim.label])
     for part in claim.parts:
@@ -487,6 +528,11 @@ def _sentence(equation):
     words = []
     for kinds, parts in equation.evidence:
         names = ", ".join(f"`{part}`" for part in parts) if len(equation.parts) > 1 else ""
-        evidence = ", ".join(KINDS[kind] for kind in kinds) or "**not checked**"
+        evidence = _verbatim(equation.told(kinds, parts)) or "**not checked**"
         words.append(f"{evidence} ({names})" if names else evidence)
     return "; ".join(words)
+
+
+def _verbatim(text):
+    """Plain text as Markdown that shows it as it is."""
+    return re.sub(r"([\\`*_$<>\[\]{}|])", r"\\\1", text)

@@ -14,6 +14,7 @@ YOUR_TURN = "The answer is still open. Write it in the cell above, run that cell
 # What a line often lacks when its shapes do not fit, and what an error message means.
 KEEP = "With `keepdims=True` its result can be broadcast again."
 TRANSPOSE = "`.T` turns round all axes, the batch too; `.mT` transposes the last two."
+EXIT = "It ends Python where it should return its result."
 THE_LOSS = "A loss is one number; a gradient has the shape of its array."
 SYMBOLS = "It takes no symbols: use `sqrt`, `exp`, `log` of SymPy, and no `range`."
 OF_SYMBOLS = r"loop of ufunc|Cannot convert expression|'(Symbol|Add|Mul|Pow)' object cannot be interpreted"
@@ -41,13 +42,16 @@ class Elsewhere(Exception):
 
 
 def attempt(function, inputs, outputs):
-    """Run the function on copies of the inputs: Values, or a Failure that says why there are none."""
+    """Run the function on copies of the inputs: Values, or a Failure that says why there are none.
+
+    Whatever the function raises is told, `exit()` too; KeyboardInterrupt passes, for it may be the learner's.
+    """
     copies = copy.deepcopy(inputs)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = function(*copies)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return failure(error, function)
     if result is ... or (result is None and is_empty(function)):
         return Failure(YOUR_TURN, "stub", unfinished=True)
@@ -82,6 +86,8 @@ def failure(error, function):
     if line:
         text = f"{text} (in `{own[-1].name}`: `{line}`)."
     message, advice = str(error), []
+    if isinstance(error, SystemExit):
+        advice.append(EXIT)
     if re.search(OF_SYMBOLS, message):
         advice.append(SYMBOLS)
     if "matmul" in message and own and turns_a_batch(line, error, file):

@@ -22,6 +22,7 @@ from .verdict import NOT_YET, RIGHT, WRONG, Verdict
 POINTS = 24
 DIGITS = 50
 AGREE = sympy.Float("1e-35", DIGITS)  # relative; 15 of the 50 digits are left to cancellation
+NEAR = 1e-4  # relative; nearer than this, a formula is said to agree to some digits
 SIMPLIFY_UP_TO = 400  # operations; beyond, only the points are used
 NUMERIC = {"sqrt": np.sqrt, "exp": np.exp, "log": np.log, "Rational": lambda p, q: p / q}
 """What the functions of a formula are on arrays of points."""
@@ -33,7 +34,7 @@ class Derivation:
 
     answer: the right one, in straight lines that are edited to find a mistake; its name is that of the
     exercise. asks: what it tests, a sentence for teachers that does not tell the answer. domains: {argument:
-    "real", "positive", "count" (2, 3, ...) or "delta" (0, 1)}. stories: known mistakes, see `stories_of`.
+    "real", "positive", "count" (1, 2, 3, ...) or "delta" (0, 1)}. stories: known mistakes, see `stories_of`.
     hints: a list in a text, mildest first. ways: other right answers, whose edits are searched too.
     """
 
@@ -65,6 +66,13 @@ class Derivation:
         return [{symbol: draw(rng, domain) for symbol, domain in domains} for _ in range(POINTS)]
 
     @cached_property
+    def ends(self):
+        """[(a count, a point where it is 1)], which no random point has, if the right answer has a value."""
+        counts = [symbol for symbol, domain in zip(self.symbols, self.domains.values()) if domain == "count"]
+        ends = [(count, point | {count: sympy.Integer(1)}) for count, point in zip(counts, self.points)]
+        return [(count, point) for count, point in ends if evaluate(self.reference, point) is not None]
+
+    @cached_property
     def search(self):
         arrays = tuple(np.array([float(p[s]) for p in self.points]) for s in self.symbols)
         answers = (self.answer, *self.ways)
@@ -73,7 +81,10 @@ class Derivation:
         )
 
     def judge(self, answer=None):
-        """The Verdict on the learner's formula. Never raises for what the answer is."""
+        """The Verdict on the learner's formula.
+
+        Raises nothing for what the answer is, but KeyboardInterrupt: it may be the learner's own.
+        """
         if answer is None or answer is ...:
             return self._verdict(NOT_YET, YOUR_TURN)
         if answer is self.answer:
@@ -94,7 +105,7 @@ class Derivation:
         if is_function(answer):
             try:
                 answer = answer(*self.symbols)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 problem = failure(error, answer)
                 if problem.unfinished:
                     return None
@@ -133,6 +144,8 @@ class Derivation:
             (", ".join(f"{s} = {float(v):.4g}" for s, v in p.items()), *shown(r, m), "✓" if e else "✗")
             for p, r, m, e in list(zip(self.points, right, mine, equal))[:4]
         )
+        if all(equal) and (wrong := self._wrong_end(given)):
+            return self._verdict(WRONG, wrong, rows=rows)
         if all(equal):
             value = answer if is_function(answer) else sympy.Lambda(self.symbols, given)
             return self._verdict(RIGHT, self._proof(given), value=value, rows=rows)
@@ -147,6 +160,18 @@ class Derivation:
             text = found.kind.replace("One array stands", "One symbol stands")
             return self._verdict(WRONG, text, where=found.where, rows=rows)
         return self._verdict(WRONG, self._observe(given, mine, right, equal), rows=rows)
+
+    def _wrong_end(self, given):
+        """Where a count is 1 and the formula has another value than the right one, in a sentence; or ""."""
+        for count, point in self.ends:
+            mine, right = evaluate(given, point), evaluate(self.reference, point)
+            if mine is not None and not agree(mine, right):
+                wanted, got = shown(right, mine)
+                return (
+                    f"Equal to the reference at {POINTS} random points, but not where {count} is 1: at one "
+                    f"such point the right answer is {wanted}, yours {got}."
+                )
+        return ""
 
     def _proof(self, given):
         difference = given - self.reference
@@ -168,6 +193,10 @@ class Derivation:
         zeros = all(equal[i] for i in range(len(right)) if right[i] == 0)
         if zeros and (words := name_factor([float(mine[i] / right[i]) for i in nonzero], sizes)):
             return f"It is exactly {words}."
+        apart = max(abs(m - r) / abs(r) if r else 1 for m, r in zip(mine, right))
+        if apart < NEAR:
+            digits = int(-sympy.log(apart, 10))
+            return f"It agrees to about {digits} digits only. Is a number in it rounded?"
         for s in (s for s in self.symbols if self.domains[s.name] == "delta"):
             values = {v for v in (0, 1) if all(e for e, p in zip(equal, self.points) if p[s] == v)}
             if values:

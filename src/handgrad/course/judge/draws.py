@@ -54,12 +54,16 @@ def cases(inputs, special):
     letters = {letter for draw in inputs.values() for letter in draw.letters.replace("*", " ").split()}
     wanted = [(name, sizes, {}) for name, sizes in SIZES.items()]
     wanted += [(name, SPECIAL, changed) for name, changed in special.items()]
-    found = []
-    for i, (name, sizes, changed) in enumerate(wanted):
-        rng, sizes = np.random.default_rng([7, i]), {n: sizes[n] for n in sizes if n in letters}
-        drawn = tuple(draw(rng, sizes) for draw in (inputs | changed).values())
-        found.append(Case(name, sizes, drawn))
-    return found
+    return [
+        case(name, {n: sizes[n] for n in sizes if n in letters}, inputs | changed, [7, i])
+        for i, (name, sizes, changed) in enumerate(wanted)
+    ]
+
+
+def case(name, sizes, inputs, seed):
+    """The Case of these sizes with what the seed draws of inputs {argument: Draw}."""
+    rng = np.random.default_rng(seed)
+    return Case(name, sizes, tuple(draw(rng, sizes) for draw in inputs.values()))
 
 
 def normal(letters):

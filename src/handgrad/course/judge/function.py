@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from . import draws
 from .attempt import YOUR_TURN, Failure, a_type, attempt, listed, quoted
-from .draws import cases
 from .observe import observe, relative_error, side_effect, wrong_precision
 from .search import Search, stories_of, texts
 from .verdict import NOT_YET, RIGHT, WRONG, Verdict
@@ -17,6 +17,10 @@ TOLERANCE = 1e-9
 REASON = (
     "The numbers are float64. Rounding in a few hundred operations stays below 1e-12, whatever "
     "the order of the sums; every real mistake is far above."
+)
+REMEMBERS = (
+    "Right in every case; but asked twice in a row, with other numbers of the same shapes, it does not give "
+    "both results. Does it keep something from one call to the next?"
 )
 REFERENCE = "This is the reference, which the notebook hands on while yours is open. Write your own above."
 
@@ -57,7 +61,7 @@ class Exercise:
     @cached_property
     def cases(self):
         """The inputs of each case; the same every time."""
-        return cases(self.inputs, self.special)
+        return draws.cases(self.inputs, self.special)
 
     @cached_property
     def expected(self):
@@ -65,12 +69,22 @@ class Exercise:
         return [attempt(self.shipped or self.answer, case.inputs, self.names) for case in self.cases]
 
     @cached_property
+    def twice(self):
+        """One case, and the same with other numbers; and the right results of both."""
+        first = self.cases[1]
+        both = [first, draws.case(first.name, first.sizes, self.inputs, 9)]
+        return both, [attempt(self.shipped or self.answer, one.inputs, self.names) for one in both]
+
+    @cached_property
     def search(self):
         answers = (self.answer, *self.ways)
         return Search(answers, stories_of(self.stories), self.cases, self.names)
 
     def judge(self, answer=None):
-        """The Verdict on the learner's function. Never raises for what the answer does."""
+        """The Verdict on the learner's function.
+
+        Raises nothing for what the answer does, but KeyboardInterrupt: it may be the learner's own.
+        """
         if answer is None or answer is ...:
             return self._verdict(NOT_YET, YOUR_TURN)
         if answer is self.answer or answer is self.shipped:
@@ -86,6 +100,8 @@ class Exercise:
         worst = max(error for case in errors for error in case.values())
         flaw = side_effect(given, list(self.inputs)) or wrong_precision(given)
         if worst <= self.tolerance and not flaw:
+            if self._remembers(answer):
+                return self._verdict(WRONG, REMEMBERS, rows=rows)
             text = f"Right in all {len(rows)} cases; the largest relative error is {worst:.0e}."
             return self._verdict(RIGHT, text, value=answer, rows=rows)
         if flaw:
@@ -117,6 +133,13 @@ class Exercise:
             note if rows else "",
             texts(self.hints),
         )
+
+    def _remembers(self, answer):
+        """Whether a second call with inputs of the same shapes goes wrong, or changes the first result."""
+        both, expected = self.twice
+        given = [attempt(answer, one.inputs, self.names) for one in both]
+        errors = [relative_error(g, e, n) for g, e in zip(given, expected) for n in self.names]
+        return max(errors) > self.tolerance
 
     def _only_raises(self, given, errors):
         """Whether nothing is wrong but that it raises: an edit that raises as well would explain nothing."""

@@ -153,8 +153,14 @@ def name_factor(ratios, sizes, tolerance=1e-7):
                 if explained([sign * s[letter] ** power for s in sizes]):
                     return f"{words}{name.format(n=letter)} times the right answer"
     if explained([ratios[0]] * count):
-        return f"{NUMBERS.get(round(ratios[0], 9), f'{ratios[0]:.6g} times')} the right answer"
+        return f"{NUMBERS.get(round(ratios[0], 9), f'{shortest(ratios[0])} times')} the right answer"
     return None
+
+
+def shortest(number, tolerance=1e-9):
+    """The number as text, with as few digits as give it up to a relative error of `tolerance`."""
+    texts = (f"{number:.{digits}g}" for digits in range(1, 18))
+    return next(text for text in texts if abs(float(text) - number) <= tolerance * abs(number))
 
 
 def told_apart(a, b):

@@ -91,6 +91,8 @@ class Search:
     def find(self, given, trials=TRIALS):
         """The Finding for the results `given`, for each case {output: array or exception}; or None."""
         wrong = [n for n in self.outputs if not fits(given, self.right, [n])]
+        if not wrong:  # too near to be told from the right answer, so from no edit that changes nothing
+            return None
         probe = max(range(len(given)), key=lambda i: (sum(finite(given[i][n]) for n in wrong), -abs(i - 1)))
         found = self.told(given) or self._one(given, probe, self.outputs, self.rows(probe))
         if found or any(isinstance(given[probe][name], str) for name in wrong):
