@@ -13,8 +13,8 @@ def six_blocks(D=16, N=6):
 def gradient_norms(seed=0, T=10, D=16):
     """The norm of every parameter's gradient, (6, 6): a row for each block, W_1, b_1, W_2, b_2, γ, β.
 
-    As in text D: float32, the seed 0, the tokens drawn before the blocks, the mean square of the outputs as the
-    loss. The global generator is left as it was.
+    As in text D: float32, the seed 0, the tokens drawn before the blocks; the loss is the mean square of the
+    outputs. The global generator is left as it was.
     """
     import torch
 
