@@ -155,6 +155,96 @@ def test_the_sections_are_counted_and_none_is_left_out():
         claims.counted({"all": [*claims.GROUPS, "E25"]})
 
 
+# One verdict for each statement, through the whole book -----------------------------------------------------
+
+LABELS = {
+    "in print, and wrong": "wrong",
+    "in print, to be read with care": "ambiguous",
+    "left out in print": "incomplete",
+}
+SPOKEN_OF = re.compile(r"\bin (?:print|circulation)\b|\bone text says\b", re.IGNORECASE)
+LINK = re.compile(r"{ref}`([^`<]*)<errata-([ea]\d+|rest)>`")
+
+
+def gravest(found):
+    """The verdict of several claims together: wrong before ambiguous before incomplete."""
+    return min((claim.verdict for claim in found), key=list(claims.VERDICTS).index)
+
+
+def named(text):
+    """The claims of each link to an erratum; for errata-rest, those of the text and section in its words."""
+    for words, group in LINK.findall(text):
+        if group != "rest":
+            yield claims.of(group.upper())
+        else:
+            yield [c for c in claims.of("R") if f"{c.text}, {c.section}" == words.strip()]
+
+
+def refused(line):
+    """What is wrong with a line that says what is in print: a sentence, or None.
+
+    A row of a card has a label that says the verdict. Each of its statements names claims with that verdict,
+    or the paper that it is from. A line of prose names a claim, a paper, or the list of the texts.
+    """
+    row = re.match(r"\| ([^|]*) \|(.*)\|$", line)
+    if not (row and SPOKEN_OF.search(row[1])):
+        sourced = LINK.search(line) or "{cite" in line or "</book/notation>" in line
+        return None if sourced else "names no source"
+    label, statements = row[1], re.split(r"(?<!\\);\s", row[2])
+    if label not in LABELS:
+        return f"expected one of the labels {', '.join(LABELS)}, got {label!r}"
+    for statement in statements:
+        groups = list(named(statement))
+        if not groups and "{cite" not in statement:
+            return f"names neither a claim nor a paper: {statement}"
+        if not all(groups):
+            return f"there is no such claim: {statement}"
+        for group in groups:
+            if gravest(group) != LABELS[label]:
+                return f"{group[0].id} is {gravest(group)}: {statement}"
+    return None
+
+
+def spoken_of(file):
+    """Pairs (cell, line) of the prose of a notebook that says what is in print."""
+    for cell in nbformat.read(file, as_version=4).cells:
+        for line in cell.source.splitlines() if cell.cell_type == "markdown" else ():
+            if SPOKEN_OF.search(line) and not line.startswith("#"):
+                yield cell.id, line
+
+
+@pytest.mark.parametrize("title", [title for number, title in TITLES.items() if number != 20])
+def test_what_a_chapter_says_is_in_print_has_the_verdict_of_the_list(title):
+    lines = spoken_of(ROOT / f"notebooks/{title}.ipynb")
+    assert [(cell, why) for cell, line in lines if (why := refused(line))] == []
+
+
+def test_the_cards_are_read():
+    """Each label stands on some card, so that the test above looks at something."""
+    lines = [line for title in TITLES.values() for _, line in spoken_of(ROOT / f"notebooks/{title}.ipynb")]
+    assert all(sum(line.startswith(f"| {label} |") for line in lines) > 2 for label in LABELS)
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("| in print, and wrong | a sign ({ref}`E17 <errata-e17>`) |", None),
+        ("| in print, and wrong | a slip ({ref}`E22 <errata-e22>`); T² ({ref}`E16 <errata-e16>`) |", "B-1.8"),
+        ("| in print, and wrong | a sign ({ref}`E17 <errata-e17>`); a divisor |", "names neither"),
+        ("| the mistake in print | a sign ({ref}`E17 <errata-e17>`) |", "expected one of the labels"),
+        ("| left out in print | dropout ({ref}`A, 12.9 <errata-rest>`) |", None),
+        ("| left out in print | dropout ({ref}`A, 12.99 <errata-rest>`) |", "no such claim"),
+        ("| left out in print | dropout (among {ref}`the rest <errata-rest>`) |", "no such claim"),
+        ("| in print, and wrong | a bound {cite}`kingma2015` |", None),
+        ("A formula in circulation has no transpose.", "names no source"),
+        ("A formula in circulation has no transpose ({ref}`E2 <errata-e2>`).", None),
+    ],
+)
+def test_a_line_without_its_claim_is_refused(line, words):
+    why = refused(line)
+    assert why is None if words is None else words in why
+
+
 # The answers, a second time ---------------------------------------------------------------------------------
 
 
