@@ -155,7 +155,7 @@ def read(root=ROOT):
 
 
 def sections_of(told):
-    """The dictionary {text: [sections]} of a field ``from``. Raises ValueError: what was expected, what came."""
+    """The dictionary {text: [sections]} of a field ``from``. Raises ValueError if it is none."""
     found = {}
     for part in str(told).split("; "):
         text, _, named = part.partition(" ")
