@@ -1,8 +1,9 @@
 """The directive ``{coverage} TOPIC``: what a topic of book/coverage.yml consists of, and links to each place.
 
-The file is a list of ``{topic, items}``. An item is ``{item, what, where}``: its number in the list of what
-the five texts teach, one line, and a dictionary from each place to words that stand there. Instead of
-``where`` it may have ``left_out``, a reason. A place is
+The file is a list of ``{topic, items}``. An item is ``{item, what, from, where}``: its number in the list of
+what the five texts teach, one line, the texts with their sections, ``A 12.3.1, 12.3.3; B 1.2``, and a
+dictionary from each place to words that stand there. Instead of ``where`` it may have ``left_out``, a reason;
+the items of the topic that is in none of the texts have no ``from``. A place is
 
 * ``eq-softmax``, the label of an equation, or ``attention-scale``, that of a section or of a paragraph;
 * ``exercise:08.1`` or ``question:08.1``, the first exercise or the first question of chapter 8;
@@ -31,6 +32,19 @@ EQUATION = re.compile(r"\$\$ *\((eq-[a-z0-9-]+)\)")
 # 161 are the themes of a quiz, a to n.
 ITEMS = [str(n) for n in range(1, 163) if n != 161] + ["22b", "95b", "95c", "95d"]
 ITEMS += [f"161{theme}" for theme in "abcdefghijklmn"]
+
+
+NOWHERE = "In none of the five texts"
+"""The topic whose items no text has."""
+
+SECTIONS = {
+    "A": r"objectives|12\.\d(\.\d)?",
+    "B": r"1\.\d+",
+    "C": r"introduction|(forward|backward)( \d)?|GPT-3|references",
+    "D": r"introduction|\d(\.\d)?|references",
+    "E": r"prerequisites|objectives|\d|key terms|(example|problem|pitfall) \d|quiz|summary",
+}
+"""How a text of book/notation.md names its sections, its steps and its problems."""
 
 
 class Place(NamedTuple):
@@ -140,14 +154,36 @@ def read(root=ROOT):
     return yaml.safe_load((root / "book/coverage.yml").read_text(encoding="utf-8"))
 
 
+def sections_of(told):
+    """The dictionary {text: [sections]} of a field ``from``. Raises ValueError if it is none."""
+    found = {}
+    for part in str(told).split("; "):
+        text, _, named = part.partition(" ")
+        if text not in SECTIONS or text in found:
+            raise ValueError(f"expected each of {', '.join(SECTIONS)} at most once, got {part!r}")
+        found[text] = named.split(", ")
+        for section in found[text]:
+            if not re.fullmatch(SECTIONS[text], section):
+                raise ValueError(f"expected a section of text {text}, got {section!r}")
+    return found
+
+
 def problems(topics, found):
     """What is wrong in a list, given the places that there are: sentences, [] if nothing is."""
     items = [item for topic in topics for item in topic["items"]]
+    in_none = [item["item"] for topic in topics if topic["topic"] == NOWHERE for item in topic["items"]]
     times = Counter(item["item"] for item in items)
     wrong = [f"item {name}: expected once, got {times[name]} times" for name in ITEMS if times[name] != 1]
     wrong += [f"item {name}: there is no such number" for name in times if name not in ITEMS]
     for item in items:
         name, where = f"item {item['item']}", item.get("where", {})
+        if ("from" in item) == (item["item"] in in_none):
+            wrong.append(f"{name}: expected the texts and their sections, except under {NOWHERE!r}")
+        elif "from" in item:
+            try:
+                sections_of(item["from"])
+            except ValueError as error:
+                wrong.append(f"{name}: from: {error}")
         if bool(where) == bool(item.get("left_out")):
             wrong.append(f"{name}: expected either places or a reason to leave it out")
         for place, words in where.items():
@@ -170,14 +206,15 @@ def chapter_of(place):
 
 
 def line_of(item, found):
-    """An item as an entry of a definition list, in MyST; its places in one chapter stand together."""
+    """An item as a row of a table, in MyST; its places in one chapter stand together."""
+    start = f"| {item['what']} | {item.get('from', 'none')} |"
     if "left_out" in item:
-        return f"{item['what']}\n: {item['left_out']}\n"
+        return f"{start} {item['left_out']} |"
     links = {}
     for place in map(found.get, item["where"]):
         links.setdefault(chapter_of(place), []).append(place.link)
     groups = [chapter + ", ".join(of_chapter) for chapter, of_chapter in links.items()]
-    return f"{item['what']}\n: {'; '.join(groups)}\n"
+    return f"{start} {'; '.join(groups)} |"
 
 
 @cache
@@ -186,7 +223,7 @@ def _found():
 
 
 class Coverage(SphinxDirective):
-    """A definition list: what is taught, and where. The argument is the topic."""
+    """A table: what is taught, in which sections of the texts, and where here. The argument is the topic."""
 
     required_arguments = 1
     final_argument_whitespace = True
@@ -196,9 +233,10 @@ class Coverage(SphinxDirective):
         topics = {topic["topic"]: topic["items"] for topic in read()}
         if self.arguments[0] not in topics:
             raise self.error(f"coverage: expected one of {list(topics)}, got {self.arguments[0]!r}")
-        text = "\n".join(line_of(item, _found()) for item in topics[self.arguments[0]])
+        rows = [line_of(item, _found()) for item in topics[self.arguments[0]]]
+        text = ["| what is taught | in the texts | in this book |", "|:--|:--|:--|", *rows]
         box = nodes.Element()
-        self.state.nested_parse(StringList(text.splitlines(), self.env.docname), self.content_offset, box)
+        self.state.nested_parse(StringList(text, self.env.docname), self.content_offset, box)
         for entries in box.children:
             entries["classes"].append("coverage")
         return box.children

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 import torch
@@ -63,10 +64,22 @@ def test_what_is_told_can_be_shown_in_a_table(claim):
     assert claim.says != claim.right
 
 
-def test_there_are_eighty_claims():
-    assert len(CLAIMS) == 80 and sum(claims.counts().values()) == 80
-    assert claims.counts("verdict") == {"wrong": 25, "ambiguous": 34, "incomplete": 21}
-    assert claims.counts("text") == {"A": 22, "B": 8, "C": 16, "D": 24, "E": 10}
+def test_claims_are_counted_as_the_file_holds_them():
+    file = (ROOT / "src/handgrad/chapters/errata/claims.yml").read_text(encoding="utf-8")
+    assert len(CLAIMS) == file.count("- id: ")
+    for field, allowed in (("verdict", claims.VERDICTS), ("text", claims.TEXTS)):
+        found = Counter(re.findall(rf"^  {field}: (\S+)$", file, re.MULTILINE))
+        assert claims.counts(field) == found and set(found) == set(allowed)
+
+
+def test_no_number_of_claims_is_typed_in_prose():
+    """Such numbers change with the file: the chapter prints them."""
+    cells = nbformat.read(ROOT / "notebooks/20_errata.ipynb", as_version=4).cells
+    captions = [cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", "") for cell in cells]
+    prose = captions + [cell.source for cell in cells if cell.cell_type == "markdown"]
+    number = r"\b(?:\d+|[a-z]+teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:-\w+)?)"
+    typed = [match[0] for text in prose for match in re.finditer(rf"{number} (?:\w+ )?claims\b", text, re.I)]
+    assert typed == []
 
 
 def test_every_error_has_a_claim_and_what_is_settled_is_never_called_wrong():
@@ -76,12 +89,6 @@ def test_every_error_has_a_claim_and_what_is_settled_is_never_called_wrong():
     assert half == {"E13", "E15", "E16", "E18", "E20", "E23"}
     assert not any("wrong" in verdicts[group] for group in claims.GROUPS if group[0] != "E")
     assert {group for group in claims.GROUPS if not verdicts[group]} == {"A2", "A3", "A9", "A16"}
-
-
-def test_no_sentence_is_called_wrong_and_ambiguous_at_once():
-    """Two records are one sentence of text B's: what it says of operations and of seconds."""
-    same = {claim.id: claim.verdict for claim in CLAIMS if claim.id in ("B-1.8-2", "B-1.8-3")}
-    assert set(same.values()) == {"ambiguous"} and len(same) == 2
 
 
 def test_a_claim_that_is_called_wrong_was_shown_wrong():
@@ -122,11 +129,11 @@ def test_no_record_may_stand_twice_or_lack_a_field():
 def test_a_table_has_a_row_for_each_claim_of_its_groups():
     shown = claims.table("E4 E1")
     head, rule, *rows = shown._repr_markdown_().splitlines()
-    assert len(rows) == 3
+    assert len(rows) == 2
     assert all(line.count("|") == 2 for line in (head, rule, *rows))
     assert (
-        rows[2].startswith("| **E1.** D, 3.2: ✗ wrong (proof, chapter 2)<br>$")
-        and "<br>**Right:** $" in rows[2]
+        rows[1].startswith("| **E1.** D, 3.2: ✗ wrong (proof, chapter 2)<br>$")
+        and "<br>**Right:** $" in rows[1]
     )
     assert "A4" in claims.table(["A4"]).data and "R." not in claims.table(["R"]).data
     with pytest.raises(ValueError, match="expected some of E1 to R, got E25"):
@@ -136,7 +143,8 @@ def test_a_table_has_a_row_for_each_claim_of_its_groups():
 def test_the_sections_are_counted_and_none_is_left_out():
     sections = {"errors": claims.GROUPS[:24], "settled": claims.GROUPS[24:-1], "rest": "R"}
     *_, all_of_them = lines = claims.counted(sections).data.splitlines()
-    assert len(lines) == 6 and all_of_them == "| **all** | 25 | 34 | 21 |"
+    totals = " | ".join(str(claims.counts()[verdict]) for verdict in claims.VERDICTS)
+    assert len(lines) == 6 and all_of_them == f"| **all** | {totals} |"
     columns = np.array([[int(n) for n in re.findall(r"\d+", line)] for line in lines[2:]])
     np.testing.assert_array_equal(columns[:-1].sum(axis=0), columns[-1])
     with pytest.raises(ValueError, match="R in 0"):
@@ -145,6 +153,96 @@ def test_the_sections_are_counted_and_none_is_left_out():
         claims.counted({"all": claims.GROUPS, "once more": "E1"})
     with pytest.raises(ValueError, match="got E25"):
         claims.counted({"all": [*claims.GROUPS, "E25"]})
+
+
+# One verdict for each statement, through the whole book -----------------------------------------------------
+
+LABELS = {
+    "in print, and wrong": "wrong",
+    "in print, to be read with care": "ambiguous",
+    "left out in print": "incomplete",
+}
+SPOKEN_OF = re.compile(r"\bin (?:print|circulation)\b|\bone text says\b", re.IGNORECASE)
+LINK = re.compile(r"{ref}`([^`<]*)<errata-([ea]\d+|rest)>`")
+
+
+def gravest(found):
+    """The verdict of several claims together: wrong before ambiguous before incomplete."""
+    return min((claim.verdict for claim in found), key=list(claims.VERDICTS).index)
+
+
+def named(text):
+    """The claims of each link to an erratum; for errata-rest, those of the text and section in its words."""
+    for words, group in LINK.findall(text):
+        if group != "rest":
+            yield claims.of(group.upper())
+        else:
+            yield [c for c in claims.of("R") if f"{c.text}, {c.section}" == words.strip()]
+
+
+def refused(line):
+    """What is wrong with a line that says what is in print: a sentence, or None.
+
+    A row of a card has a label that says the verdict. Each of its statements names claims with that verdict,
+    or the paper that it is from. A line of prose names a claim, a paper, or the list of the texts.
+    """
+    row = re.match(r"\| ([^|]*) \|(.*)\|$", line)
+    if not (row and SPOKEN_OF.search(row[1])):
+        sourced = LINK.search(line) or "{cite" in line or "</book/notation>" in line
+        return None if sourced else "names no source"
+    label, statements = row[1], re.split(r"(?<!\\);\s", row[2])
+    if label not in LABELS:
+        return f"expected one of the labels {', '.join(LABELS)}, got {label!r}"
+    for statement in statements:
+        groups = list(named(statement))
+        if not groups and "{cite" not in statement:
+            return f"names neither a claim nor a paper: {statement}"
+        if not all(groups):
+            return f"there is no such claim: {statement}"
+        for group in groups:
+            if gravest(group) != LABELS[label]:
+                return f"{group[0].id} is {gravest(group)}: {statement}"
+    return None
+
+
+def spoken_of(file):
+    """Pairs (cell, line) of the prose of a notebook that says what is in print."""
+    for cell in nbformat.read(file, as_version=4).cells:
+        for line in cell.source.splitlines() if cell.cell_type == "markdown" else ():
+            if SPOKEN_OF.search(line) and not line.startswith("#"):
+                yield cell.id, line
+
+
+@pytest.mark.parametrize("title", [title for number, title in TITLES.items() if number != 20])
+def test_what_a_chapter_says_is_in_print_has_the_verdict_of_the_list(title):
+    lines = spoken_of(ROOT / f"notebooks/{title}.ipynb")
+    assert [(cell, why) for cell, line in lines if (why := refused(line))] == []
+
+
+def test_the_cards_are_read():
+    """Each label stands on some card, so that the test above looks at something."""
+    lines = [line for title in TITLES.values() for _, line in spoken_of(ROOT / f"notebooks/{title}.ipynb")]
+    assert all(sum(line.startswith(f"| {label} |") for line in lines) > 2 for label in LABELS)
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("| in print, and wrong | a sign ({ref}`E17 <errata-e17>`) |", None),
+        ("| in print, and wrong | a slip ({ref}`E22 <errata-e22>`); T² ({ref}`E16 <errata-e16>`) |", "B-1.8"),
+        ("| in print, and wrong | a sign ({ref}`E17 <errata-e17>`); a divisor |", "names neither"),
+        ("| the mistake in print | a sign ({ref}`E17 <errata-e17>`) |", "expected one of the labels"),
+        ("| left out in print | dropout ({ref}`A, 12.9 <errata-rest>`) |", None),
+        ("| left out in print | dropout ({ref}`A, 12.99 <errata-rest>`) |", "no such claim"),
+        ("| left out in print | dropout (among {ref}`the rest <errata-rest>`) |", "no such claim"),
+        ("| in print, and wrong | a bound {cite}`kingma2015` |", None),
+        ("A formula in circulation has no transpose.", "names no source"),
+        ("A formula in circulation has no transpose ({ref}`E2 <errata-e2>`).", None),
+    ],
+)
+def test_a_line_without_its_claim_is_refused(line, words):
+    why = refused(line)
+    assert why is None if words is None else words in why
 
 
 # The answers, a second time ---------------------------------------------------------------------------------

@@ -21,6 +21,24 @@ def test_every_erratum_and_every_convention_can_be_linked():
     assert sorted(found) == sorted(wanted)
 
 
+def test_the_fourth_path_of_text_C_is_that_of_autograd():
+    """The block of its step 4, built a second time: without the connection the gradient lacks dz̄."""
+    import torch
+
+    rng = np.random.default_rng(11)
+    A, B, C = torch.tensor(rng.standard_normal((3, 4, 4)))
+    X, W_1, W_2 = (torch.tensor(rng.standard_normal(shape)) for shape in ((4, 5), (6, 4), (4, 6)))
+    gamma, beta, dY = (torch.tensor(rng.standard_normal(shape)) for shape in (4, 4, (4, 5)))
+    X.requires_grad_(True)
+    Z = C @ X @ torch.softmax((A @ X).T @ (B @ X) / 2, dim=0)
+    skip = X.clone()
+    z_bar = skip + torch.nn.functional.layer_norm(Z.T, (4,), gamma, beta).T
+    loss = (dY * (z_bar + W_2 @ torch.relu(W_1 @ z_bar))).sum()
+    whole, by_skip = torch.autograd.grad(loss, (X, skip))
+    three, four = formulas.fourth_path()
+    assert three == pytest.approx(float(by_skip.norm() / whole.norm()), rel=1e-6) and four < 1e-8
+
+
 def test_off_is_a_relative_length_and_infinite_for_another_shape():
     assert formulas.off([3.0, 0.0], [3.0, 4.0]) == pytest.approx(0.8)
     assert formulas.off([-3.0, -4.0], [3.0, 4.0]) == pytest.approx(2)

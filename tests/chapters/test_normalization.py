@@ -6,11 +6,31 @@ import torch
 from judging import check_answers
 from sympy import Rational, S, diff, simplify, sqrt, symbols
 
-from handgrad.chapters.normalization import exercises, figures, letters
+from handgrad.chapters.normalization import exercises, figures, letters, printed
 from handgrad.chapters.normalization.faults import FAULTS
 from handgrad.course import judge
 from handgrad.course.figures import subplots
 from handgrad.ops.normalization import layer_norm, layer_norm_backward
+
+# A program in print -----------------------------------------------------------------------------------------
+
+
+def test_the_program_of_text_D_prints_its_two_numbers_again():
+    """And γ and β of the last norm have the gradients 2 mean(x̂²) and 2 mean(x̂), feature by feature."""
+    before = torch.random.get_rng_state()
+    norms = printed.gradient_norms()
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert norms.shape == (6, 6) and [f"{norm:.1e}" for norm in norms[0, :2]] == ["7.1e-07", "3.6e-07"]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        x, blocks = torch.randn(1, 10, 16), printed.six_blocks()
+    for first, second, _ in blocks:
+        x = x + second(first(x).clamp(min=0))
+        hat = (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()
+        x = hat
+    wanted = [2 * (hat**n).mean((0, 1)).norm().item() / 16 for n in (2, 1)]
+    np.testing.assert_allclose(norms[5, 4:], wanted, rtol=1e-4)
+
 
 # The figures ------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import torch
 from judging import check_answers, check_gradients
 
 from handgrad import accounting, blocks, model, twin
+from handgrad.chapters.residuals import stacks
 from handgrad.chapters.transformer import (
     calculator,
     chain,
@@ -428,6 +429,17 @@ def test_a_transformer_of_pytorch_has_our_gradients_at_other_sizes():
     loss, grads = torch_layer.loss_and_gradients(stacks, params, batch)
     mine, own = model.loss_and_gradients(params, config, batch)
     assert abs(loss - mine) < 1e-11 and twin.compare(own, grads) < 1e-9
+
+
+def test_the_path_past_a_sub_layer_has_the_factor_1_in_pre_norm_only():
+    """Problem 3: in the notes' post-norm the connections alone lose √2 at each of twelve sub-layers."""
+    x, dy, rng = stacks.inputs(0)
+    _, caches = stacks.stack(x, stacks.draw(["feed-forward"] * 12, rng), "pre")
+    assert (stacks.stack_backward(dy, caches, branch=False)[0][0] == dy).all()
+    back = [np.divide(*stacks.skip_alone(12, seed)) for seed in range(10)]
+    assert 1.35 < np.median(back) ** (-1 / 12) < 2**0.5  # at width 32 a little less is lost
+    for place, bypassed in (("pre", x), ("post", stacks.norm(x)[0])):
+        assert (stacks.sublayer(x, lambda h: (0 * h, None), place)[0] == bypassed).all()
 
 
 # Tasks and measures -----------------------------------------------------------------------------------------

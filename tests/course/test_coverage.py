@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from book._ext import coverage_page as coverage
+from handgrad.chapters.errata import claims
 
 ROOT = Path(__file__).parents[2]
 PLACES, TOPICS = coverage.places(), coverage.read()
@@ -32,6 +33,22 @@ def test_each_theme_has_a_question():
     for item in ALL:
         if item["item"].startswith("161"):
             assert any(re.match("exercise:|question:", place) for place in item["where"]), item
+
+
+def test_each_item_names_its_texts_and_all_five_occur():
+    texts = Counter(text for item in ALL if "from" in item for text in coverage.sections_of(item["from"]))
+    assert sorted(texts) == list("ABCDE") and min(texts.values()) > 20
+    assert [item["item"] for item in ALL if "from" not in item] == ["162"]
+
+
+def test_an_item_that_links_an_erratum_names_its_text():
+    for item in ALL:
+        for label in item.get("where", {}):
+            if found := re.fullmatch(r"errata-([ea]\d+)", label):
+                texts = {claim.text for claim in claims.of(found[1].upper())}
+                assert not texts or "from" not in item or texts & set(coverage.sections_of(item["from"])), (
+                    item
+                )
 
 
 def test_errata_stand_behind_what_holds():
@@ -67,12 +84,25 @@ SATURATES = "It hurts because softmax saturates"
         ({"where": {"attention-saturation": "softmax"}}, "item 33: 'softmax' is too short"),
         ({"where": {}}, "item 33: expected either places or a reason"),
         ({"left_out": "It is hard."}, "item 33: expected either places or a reason"),
+        ({"from": "F 1"}, "item 33: from: expected each of A, B, C, D, E at most once, got 'F 1'"),
+        ({"from": "B 1.5; B 1.6"}, "item 33: from: expected each of A, B, C, D, E at most once"),
+        ({"from": "B 12.5"}, "item 33: from: expected a section of text B, got '12.5'"),
+        ({"from": "A 12.3.2,12.4"}, "item 33: from: expected a section of text A, got '12.3.2,12.4'"),
         ({"item": "32"}, "item 33: expected once, got 0 times"),
         ({"item": "163"}, "item 163: there is no such number"),
     ],
 )
 def test_a_faulty_list_is_refused(changes, complaint):
     assert any(found.startswith(complaint) for found in coverage.problems(changed(**changes), PLACES))
+
+
+def test_an_item_without_its_texts_is_refused():
+    topics = changed()
+    items = [item for topic in topics for item in topic["items"]]
+    del items[0]["from"]
+    items[-1]["from"] = "A 12.1"
+    words = "expected the texts and their sections, except under 'In none of the five texts'"
+    assert coverage.problems(topics, PLACES) == [f"item 1: {words}", f"item 162: {words}"]
 
 
 def test_a_missing_item_and_one_that_stands_twice_are_refused():
@@ -172,8 +202,15 @@ def test_places_of_one_chapter_stand_together():
         "eq-attention-variance",
         "page:notebooks/08_attention",
     ]
-    assert coverage.line_of({"what": "Scale", "where": where}, PLACES).replace("\N{NO-BREAK SPACE}", "_") == (
-        "Scale\n: chapter_8: {ref}`attention-scale`, equation {eq}`eq-attention-variance`; "
-        "chapter_20: {ref}`erratum A5 <errata-a5>`; {term}`softmax`, {doc}`/notebooks/08_attention`\n"
+    item = {"what": "Scale", "from": "B 1.5; D 1", "where": where}
+    assert coverage.line_of(item, PLACES).replace("\N{NO-BREAK SPACE}", "_") == (
+        "| Scale | B 1.5; D 1 | chapter_8: {ref}`attention-scale`, equation {eq}`eq-attention-variance`; "
+        "chapter_20: {ref}`erratum A5 <errata-a5>`; {term}`softmax`, {doc}`/notebooks/08_attention` |"
     )
-    assert coverage.line_of({"what": "A film", "left_out": "Elsewhere."}, {}) == "A film\n: Elsewhere.\n"
+    assert (
+        coverage.line_of({"what": "A film", "left_out": "Elsewhere."}, {}) == "| A film | none | Elsewhere. |"
+    )
+
+
+def test_a_row_has_three_cells():
+    assert all(coverage.line_of(item, PLACES).count("|") == 4 for item in ALL)

@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from ...ops import attention, attention_backward, softmax
+from ...ops import (
+    attention,
+    attention_backward,
+    layer_norm,
+    layer_norm_backward,
+    relu,
+    relu_backward,
+    softmax,
+)
 from ..multi_head import columns
 
 
@@ -99,6 +107,32 @@ def causal(late, K=4, D=5, T=6, seed=8):
     dc = a * (da - (a * da).sum(axis=0))
     dB = (A @ X) @ dc @ X.T / K**0.5
     return off(dB, columns.slope(lambda B: C @ X @ weights(B), B, E))
+
+
+def fourth_path(K=4, F=6, T=5, seed=11):
+    """dX of text C's whole block, y = z̄ + FFN(z̄) with z̄ = x + LN(z): (by Q, K and V alone, with the skip).
+
+    Both are distances from differences. All widths are K, as its step 4 asks; γ and β are random.
+    """
+    rng = np.random.default_rng(seed)
+    A, B, C = rng.standard_normal((3, K, K))
+    X, W_1, W_2 = rng.standard_normal((K, T)), rng.standard_normal((F, K)), rng.standard_normal((K, F))
+    gamma, beta, dY = rng.standard_normal(K), rng.standard_normal(K), rng.standard_normal((K, T))
+
+    def block(X):
+        Z, (Q, K_, V, a) = columns.forward(A, B, C, X)
+        n, normed = layer_norm(Z.T, gamma, beta)
+        h, bent = relu(W_1 @ (X + n.T))
+        return X + n.T + W_2 @ h, (Q, K_, V, a, normed, bent)
+
+    _, (Q, K_, V, a, normed, bent) = block(X)
+    dz_bar = dY + W_1.T @ relu_backward(W_2.T @ dY, bent)
+    E = layer_norm_backward(dz_bar.T, normed)[0].T  # dZ
+    da = V.T @ E
+    dc = a * (da - (a * da).sum(axis=0)) / K**0.5
+    three = A.T @ K_ @ dc.T + B.T @ Q @ dc + C.T @ E @ a.T
+    wanted = columns.slope(lambda X: block(X)[0], X, dY)
+    return off(three, wanted), off(three + dz_bar, wanted)
 
 
 # Conventions that change a number ---------------------------------------------------------------------------
