@@ -296,18 +296,28 @@ def _terms(body, k, multiply_out):
 
 def _sum_of_term(term, k, used, multiply_out):
     """Σ_k term, for a single product: use a delta, or pull out what does not depend on k."""
-    for delta in Mul.make_args(term):
-        if isinstance(delta, KroneckerDelta) and k in delta.args:
-            other = delta.args[0] if delta.args[1] == k else delta.args[1]
-            if not other.has(k):
-                _require_range(other, k)
-                return (term / delta).xreplace({k: other})
+    used_up = _with_a_delta_used(term, [k])
+    if used_up is not None:
+        return used_up
     constant, body = term.as_independent(k, as_Add=False)
     if body == 1:
         return constant * k.size
     if multiply_out and _has_closed_form(body, k):
         return constant * sp.summation(body, (k, 0, k.size - 1))
     return constant * _named_sum(body, k, used, flatten=multiply_out)
+
+
+def _with_a_delta_used(body, indices):
+    """The sum of a product over the indices, one of them summed away by a delta; None where no delta can."""
+    for delta in Mul.make_args(body):
+        if isinstance(delta, KroneckerDelta):
+            for k, other in (delta.args, delta.args[::-1]):
+                if k in indices and not other.has(k):
+                    _require_range(other, k)
+                    limits = [(l, 0, l.size - 1) for l in indices if l != k]
+                    rest = (body / delta).xreplace({k: other})
+                    return Sum(rest, *limits) if limits else rest
+    return None
 
 
 def _has_closed_form(body, k):
@@ -367,6 +377,9 @@ def _named_sum(body, k, used, flatten):
         else:
             factors.append(factor)
     body = Mul(*factors)
+    used_up = _with_a_delta_used(body, indices) if len(indices) > 1 else None
+    if used_up is not None:  # the next round names what is left
+        return used_up
 
     depth = _depth(body)
     names = [name for name, _ in zip(_names_without(used), range(depth + len(indices)))][depth:]

@@ -376,6 +376,23 @@ def test_sums_without_the_index_and_deltas():
     assert not equal(total(lambda a: KroneckerDelta(a, y[a]), V), y[0])  # fixed points of y: left alone
 
 
+def test_a_delta_inside_a_sum_that_is_a_factor_is_used():
+    """Counts times a function of the label: the sums change places, and of the labels one is left."""
+    tokens, following = labels("a", V), labels("c", V)
+
+    def times(u, v):
+        return total(lambda t: KroneckerDelta(u, tokens[t]) * KroneckerDelta(v, following[t]), T)
+
+    by_pairs = total(lambda u: total(lambda v: times(u, v) * log(X[u, v]), V), V)
+    by_positions = total(lambda t: log(X[tokens[t], following[t]]), T)
+    prove_equal(by_pairs, by_positions)
+    assert normal_form(by_pairs) == normal_form(by_positions)
+    assert not equal(by_pairs, total(lambda t: log(X[following[t], tokens[t]]), T))
+    squares = total(lambda u: total(lambda t: KroneckerDelta(u, tokens[t]), T) ** 2, V)  # one delta is left
+    in_pairs = total(lambda t: total(lambda s: KroneckerDelta(tokens[t], tokens[s]), T), T)
+    prove_equal(squares, in_pairs)
+
+
 def test_roots_are_recognised():
     root = sqrt(variance(lambda k: x[k], D) + eps)
     prove_equal((variance(lambda k: x[k], D) + eps) / root, root)

@@ -39,17 +39,17 @@ def _weights(seed):
     return lambda m, n: rng.standard_normal((m, n)) / np.sqrt(m)
 
 
-def counted(training, held_out, most=3):
+def counted(training, held_out, most=3, even=1):
     """Held-out loss of tables of counts: {characters seen before: nats per character}, from 0 to `most`.
 
     training (n, most + 1 or more), held_out (m, …): windows, of which the last columns are used. A context of
     length l that occurred n times gives a character that followed it n_a times the probability
-    (n_a + κ p_a)/(n + κ). p is that of the context one shorter; for l = 0 and 1 it is uniform. κ is the one
-    of `KAPPAS` with the lowest loss on the held-out windows themselves.
+    (n_a + κ p_a)/(n + κ). p is that of the context one shorter; for l = 0 to `even` it is uniform. κ is the
+    one of `KAPPAS` with the lowest loss on the held-out windows themselves.
     """
     losses, p = {}, np.full(len(held_out), 1 / V)
     for length in range(most + 1):
-        base = np.full(len(held_out), 1 / V) if length <= 1 else p
+        base = np.full(len(held_out), 1 / V) if length <= even else p
         of_pair, of_context = seen(training, held_out, length)
         tried = [(of_pair + kappa * base) / (of_context + kappa) for kappa in KAPPAS]
         p = min(tried, key=lambda p: -np.log(p).mean())
