@@ -9,7 +9,7 @@ import torch
 from judging import check_answers
 from sympy import symbols
 
-from handgrad.chapters.attention import directory, draws, exercises
+from handgrad.chapters.attention import directory, draws, exercises, figures
 from handgrad.course import judge
 
 # The answers that are no shipped line, derived a second time ------------------------------------------------
@@ -371,3 +371,9 @@ UNLISTED = [
 @pytest.mark.parametrize("name, answer, kind, where", UNLISTED, ids=range(len(UNLISTED)))
 def test_a_mistake_on_no_list_is_found(name, answer, kind, where):
     check_answers(name, [answer], wrong=(kind, where))
+
+
+def test_a_number_beside_a_dashed_line_is_the_gradient_that_arrives_at_its_end():
+    shown = [text.get_text() for text in figures.in_numbers().axes[0].texts]
+    assert shown.count("1") == 1  # dy; what y sends to a weight is times the value
+    assert shown.count("4") == shown.count("8") == 2  # at the weight, and handed on to the softmax

@@ -87,7 +87,7 @@ def in_numbers():
     values, prices, pushes = "048", "048", ["−1.5", "+0.25", "+1.25"]
     edges = [(f"$s_{j}$", "softmax", scores[j], "", pushes[j]) for j in range(3)]
     edges += [("softmax", f"$a_{j}$", weights[j], "", prices[j]) for j in range(3)]
-    edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", "1") for j in range(3)]
+    edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", prices[j]) for j in range(3)]
     return backward_graph(nodes, [*edges, ("$y$", "$L$", "3", "", "1")], height=4.2)
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import optree
 
+from handgrad import model
 from handgrad.blocks import (
     cross_attend_backward,
     decoder_block,
@@ -168,12 +169,27 @@ def tie(params, grads, place):
     return float(worst)
 
 
-def heard(scale, norm, seeds):
-    """The length of dW_2 when the weights W_2 and b_2 are multiplied, beside that when they are not."""
-    lengths = [
-        [np.linalg.norm(gradients(norm, seed, s)[1]["feed_forward"]["W_2"]) for s in (scale, 1.0)]
-        for seed in seeds
-    ]
+def in_a_model(norm, seed, times=1.0, B=2, T=7):
+    """dW_2 of the first block in a whole decoder-only model of two blocks, whose W_2 and b_2 are multiplied.
+
+    Random γ, β and biases, no ε; with pre-norm the model ends in a norm.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = dict(V=9, D=16, H=2, F=24, N=2)
+    config = Config("decoder", **sizes, norm=norm, final_norm=norm == "pre", activation="gelu", eps=0.0)
+    params = optree.tree_map(
+        lambda p: p + 0.5 * rng.standard_normal(p.shape) if p.ndim == 1 else p, init(config, rng, np.float64)
+    )
+    layer = params["decoder"][0]["feed_forward"]
+    layer |= {name: times * layer[name] for name in ("W_2", "b_2")}
+    tokens = rng.integers(config.V, size=(B, T + 1))
+    batch = {"tokens": tokens[:, :-1], "target_out": tokens[:, 1:]}
+    return model.loss_and_gradients(params, config, batch)[1]["decoder"][0]["feed_forward"]["W_2"]
+
+
+def heard(times, norm, seeds):
+    """By what the length of dW_2 in a whole model is multiplied when W_2 and b_2 are: one number a seed."""
+    lengths = [[np.linalg.norm(in_a_model(norm, seed, c)) for c in (times, 1.0)] for seed in seeds]
     return np.array([a / b for a, b in lengths])
 
 

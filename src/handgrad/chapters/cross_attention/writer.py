@@ -106,9 +106,9 @@ def backward(dz, cache):
     return grads, parts
 
 
-def train(seed, steps=200, N=1, peak=1.2e-2, watch=None, **options):
+def train(seed, steps=200, N=1, peak=1.2e-2, watch=None, dtype=np.float64, **options):
     """Parameters after that many steps of Adam on 32 new lines each, and the losses. options: see forward."""
-    params, rng, losses = initial(seed, N=N), np.random.default_rng(100 + seed), []
+    params, rng, losses = initial(seed, N=N, dtype=dtype), np.random.default_rng(100 + seed), []
     state = optim.adam_init(params)
     for step in range(steps):
         if watch:

@@ -76,7 +76,7 @@ def graph():
         ("P", "decoder", "(T,D)", "", "dP"),
         ("encoder", "decoder", "X′", "(B,S,D)", "dX′"),
         ("decoder", "head", "Y", "(B,T,D)", "dY"),
-        ("E", "head", "(V,D)", "", "dE"),
+        ("E", "head", "(V,D)", "", "dZᵀY"),
         ("head", "L", "Z", "", "dZ"),
     ]
     return backward_graph(nodes, edges, height=4.6)
