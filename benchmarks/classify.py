@@ -4,7 +4,8 @@
 
 Pre-training and fine-tuning are those of the chapter, from other seeds; the examination is always that of the
 chapter. The record is written after each training; those that it holds already are not done again. It holds
-the share of held-out names that is right, the last losses, and the seconds of the processor.
+the share of held-out names that is right, and which they are, the last losses, the seconds of the processor,
+and the day and the machine.
 
 labels        all training names, or 10 or 50 of every language, drawn by the seed
 pre-trained   by masked tokens, on the training names without their labels and on the shared names
@@ -14,12 +15,18 @@ frozen        fine-tuning with a wrong backward of the head: the encoder receive
 to all rows   another: every row of the encoder receives what belongs to row 0
 Bayes         naive Bayes fitted to the same labels
 together      ln p of the model and of Bayes added, as `trials.together` says
+longer        "pre-trained, all" with 3200 updates in place of 800, without dropout and with p = 0.1;
+              "together, ..." with Bayes for each of the two
 too sure      by how much the mean confidence of "pre-trained, all" exceeds the share that is right
 """
 
 import argparse
 import json
+import platform
 import time
+from dataclasses import replace
+from datetime import date
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +34,12 @@ import numpy as np
 from handgrad import fast, names, optim, train
 from handgrad.chapters.classify import head, masked, trials
 
+from .machine import processor
+
 RECORD = Path(__file__).parent / "results" / "classify.json"
 EACH = {"200": 10, "1000": 50, "all": None}
 WRONG = {"frozen": head.no_dx, "to all rows": head.dx_to_all}
+LONGER = {"longer": dict(steps=3200), "longer with dropout": dict(steps=3200, p=0.1)}
 
 
 def pretrained(seed, ask_all=False):
@@ -42,22 +52,29 @@ def pretrained(seed, ask_all=False):
     return start.params, end.params, found
 
 
-def fine_tuned(params, seed, labels, **wrong):
-    """One fine-tuning and its examination; the scores are returned too."""
+def fine_tuned(params, seed, labels, steps=None, p=0.0, **wrong):
+    """One fine-tuning and its examination; the scores are returned too. p: of dropout."""
     training, held_out, _ = names.split()
-    rng, recipe = np.random.default_rng([seed, 1]), trials.fine_tuning(labels)
+    rng, recipe, config = np.random.default_rng([seed, 1]), trials.fine_tuning(labels), trials.CONFIG
+    recipe, config = replace(recipe, steps=steps or recipe.steps), replace(config, p=p)
     labelled = (
         names.few(training, EACH[labels], np.random.default_rng([seed, 2])) if EACH[labels] else training
     )
-    begin = head.start(params, trials.CONFIG, trials.C, rng)
+    begin = head.start(params, config, trials.C, rng)
     state, clock = train.State(begin, optim.adamw_init(begin), rng), time.process_time()
-    engine = head.fine_tuner(trials.CONFIG, recipe, **wrong)
-    end = train.run(
-        state, masked.labelled_from(labelled), trials.CONFIG, recipe, engine=engine, progress=False
-    )
+    engine = head.fine_tuner(config, recipe, **wrong)
+    end = train.run(state, masked.labelled_from(labelled), config, recipe, engine=engine, progress=False)
     found = {"seconds": time.process_time() - clock, "loss": float(np.mean(end.losses[-50:]))}
-    z = trials.scores(end.params, trials.CONFIG, held_out)
-    return found | {"right": trials.accuracy(z, held_out.labels)}, z, labelled
+    z = trials.scores(end.params, config, held_out)
+    made = f"{date.today()}, {processor()[0]}, Python {platform.python_version()}, NumPy {np.__version__}"
+    return found | examined(z) | {"made": made}, z, labelled
+
+
+def examined(z):
+    """The share of held-out names that is right, and which these are."""
+    _, held_out, _ = names.split()
+    right = z.argmax(axis=1) == held_out.labels
+    return {"right": float(right.mean()), "which": trials.packed(right)}
 
 
 def write(record):
@@ -65,34 +82,41 @@ def write(record):
 
 
 def of_seed(seed, done, save):
-    """All trainings of one seed that are not in `done` yet."""
+    """All trainings of one seed that are not in `done` yet; `save` is called after each."""
     _, held_out, _ = names.split()
-    start, trained, found = pretrained(seed)
-    done["pre-training"] = found
-    save()
-    for labels in EACH:
-        for name, params in {"pre-trained": trained, "from scratch": start}.items():
-            done[f"{name}, {labels}"], z, labelled = fine_tuned(params, seed, labels)
-            if name == "pre-trained":
-                bayes, how = trials.chosen_bayes(labelled)
-                of_bayes = bayes.scores(held_out.texts)
-                done[f"Bayes, {labels}"] = {
-                    "right": trials.accuracy(of_bayes, held_out.labels),
-                    "longest": how[0],
-                    "alpha": how[1],
-                }
-                both = trials.together(z, of_bayes, how[0])
-                done[f"together, {labels}"] = {"right": trials.accuracy(both, held_out.labels)}
-                if labels == "all":
-                    done["confusion"] = trials.confusion(z, held_out.labels).tolist()
-                    done["too sure"] = trials.overconfidence(z, held_out.labels)
-            save()
-    for name, backward in WRONG.items():
-        done[f"{name}, 1000"], *_ = fine_tuned(trained, seed, "1000", head_backward=backward)
+    begun = cache(lambda ask_all: pretrained(seed, ask_all))
+
+    def learn(kind, labels, ask_all=False, **how):
+        """One fine-tuning, unless it is done. Returns the scores and the labelled names, or None."""
+        if f"{kind}, {labels}" in done:
+            return None
+        start, trained, done["asked all" if ask_all else "pre-training"] = begun(ask_all)
+        params = start if kind == "from scratch" else trained
+        done[f"{kind}, {labels}"], z, labelled = fine_tuned(params, seed, labels, **how)
         save()
-    _, asked_all, found = pretrained(seed, ask_all=True)
-    done["asked all"] = found
-    done["asked all, 1000"], *_ = fine_tuned(asked_all, seed, "1000")
+        return z, labelled
+
+    def join(kind, labels, z, labelled):
+        """Bayes beside these scores, and both together."""
+        bayes, (longest, alpha) = trials.chosen_bayes(labelled)
+        of_bayes = bayes.scores(held_out.texts)
+        done[f"Bayes, {labels}"] = examined(of_bayes) | {"longest": longest, "alpha": alpha}
+        done[f"{kind}, {labels}"] = examined(trials.together(z, of_bayes, longest))
+        save()
+
+    for labels in EACH:
+        if found := learn("pre-trained", labels):
+            join("together", labels, *found)
+            if labels == "all":
+                done["confusion"] = trials.confusion(found[0], held_out.labels).tolist()
+                done["too sure"] = trials.overconfidence(found[0], held_out.labels)
+        learn("from scratch", labels)
+    for kind, how in LONGER.items():
+        if found := learn(kind, "all", **how):
+            join(f"together, {kind}", "all", *found)
+    for kind, backward in WRONG.items():
+        learn(kind, "1000", head_backward=backward)
+    learn("asked all", "1000", ask_all=True)
     save()
 
 
@@ -103,14 +127,10 @@ def main():
     options = parser.parse_args()
     record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
     for seed in range(options.seeds):
-        if "asked all, 1000" not in record.get(str(seed), {}):
-            done = record.setdefault(str(seed), {})
-            of_seed(seed, done, lambda: write(record))
-            print(
-                seed,
-                {name: found.get("right") for name, found in done.items() if isinstance(found, dict)},
-                flush=True,
-            )
+        done = record.setdefault(str(seed), {})
+        of_seed(seed, done, lambda: write(record))
+        of_it = {kind: found for kind, found in done.items() if isinstance(found, dict)}
+        print(seed, {kind: found.get("right") for kind, found in of_it.items()}, flush=True)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,8 @@ def adamw(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8, weight
 
     Every parameter first shrinks, p ← (1 − rate · λ) p, then takes Adam's step. The decay does not pass
     through the moments: added to the gradient, it would be divided by √v̂ as well, which is another method.
+    λ is multiplied by the rate, as in PyTorch. In the paper only a schedule multiplies it: the paper's λ is
+    this one times its constant rate α.
     Raises ValueError as `adam`, and if weight_decay is negative.
     """
     rate, weight_decay = checked(params, grads, rate=rate, weight_decay=weight_decay)

@@ -1,6 +1,7 @@
 """Chapter 18: hiding, the head, the baselines, the record; its exercises, solved otherwise and wrongly."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -173,6 +174,28 @@ def test_the_record_is_complete(record, parts):
         assert np.trace(confusion) / confusion.sum() == pytest.approx(run["pre-trained, all"]["right"])
 
 
+def test_the_record_knows_which_names_are_right(record, parts):
+    bayes = trials.NaiveBayes(parts[0], 5, 0.1).scores(parts[1].texts).argmax(axis=1) == parts[1].labels
+    assert trials.packed(np.array([True, False, False, True, True])) == "98"
+    for run in record.values():
+        np.testing.assert_array_equal(trials.which(run, "Bayes, all"), bayes)
+        for kind, found in run.items():
+            if isinstance(found, dict) and "which" in found:
+                assert trials.which(run, kind).mean() == pytest.approx(found["right"])
+
+
+def test_two_who_sit_one_examination():
+    first, second = np.arange(40) < 30, np.arange(40) >= 28  # 28 names only the first, 10 only the second
+    entries = {"a": first, "b": second}
+    done = {kind: {"which": trials.packed(right)} for kind, right in entries.items()} | {"confusion": [[40]]}
+    only_a, only_b, p = trials.paired(done, "a", "b")
+    assert (only_a, only_b) == (28, 10)
+    tail = sum(math.comb(38, k) for k in range(11)) / 2**38
+    assert p == pytest.approx(2 * tail)
+    assert trials.paired(done, "a", "a") == (0, 0, 1.0)
+    assert trials.standard_error(0.82, 1730) == pytest.approx(0.0092, abs=5e-5)
+
+
 def test_the_record_of_bayes(record, parts):
     bayes = trials.NaiveBayes(parts[0], 5, 0.1)
     right = trials.accuracy(bayes.scores(parts[1].texts), parts[1].labels)
@@ -180,7 +203,7 @@ def test_the_record_of_bayes(record, parts):
 
 
 def test_the_figures_draw_what_they_are_given(record):
-    fig = figures.accuracies(trials.by_labels(record), {"majority": 0.08})
+    fig = figures.accuracies(trials.by_labels(record), {"majority": 0.08}, 1730)
     assert [text.get_text() for text in fig.axes[0].get_legend().get_texts()] == list(trials.MODELS)
     counts = np.array(record["0"]["confusion"])
     shown = figures.confusions(counts).axes[0].images[0].get_array()

@@ -73,7 +73,9 @@ def test_a_shape_is_written_in_letters():
     assert shape("B H*K", sizes) == (2, 12)
     assert shape("... K", sizes) == (2, 1, 4)
     assert shape("... K", sizes | {"...": ""}) == (4,)
-    with pytest.raises(KeyError, match="sizes: expected one for T of B T, got only B, H, K"):
+    with pytest.raises(
+        KeyError, match="sizes: expected one for T of B T, got only B, H, K: use letters of NUM"
+    ):
         shape("B T", sizes)
 
 

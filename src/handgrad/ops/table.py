@@ -71,7 +71,9 @@ def shape(letters, sizes):
     axes = letters.replace("...", sizes.get("...", "...")).split()
     factors = [factor for axis in axes for factor in axis.split("*") if not factor.isdigit()]
     if missing := [factor for factor in factors if factor not in sizes]:
-        raise KeyError(f"sizes: expected one for {missing[0]} of {letters}, got only {', '.join(sizes)}")
+        got = ", ".join(letter for letter in sizes if letter != "...")
+        remedy = f"use letters of NUMERIC_SIZES, {' '.join(NUMERIC_SIZES)}, or give {missing[0]} a size"
+        raise KeyError(f"sizes: expected one for {missing[0]} of {letters}, got only {got}: {remedy}")
     return tuple(
         prod(int(factor) if factor.isdigit() else sizes[factor] for factor in axis.split("*"))
         for axis in axes

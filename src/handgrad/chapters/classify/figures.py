@@ -6,6 +6,8 @@ from matplotlib.patches import FancyBboxPatch
 from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, heat_map, subplots
 from handgrad.names import LANGUAGES, SPECIAL
 
+from .trials import standard_error
+
 PALE = {"plain": "#DCEBF5", "asked": "#FBEBCC", "special": "#E6E6E6"}
 
 
@@ -75,14 +77,18 @@ def arrived(arrivals, tokens, ax, place):
     ax.set_title("asked: the label" if place == 0 else f"hidden: {tokens[place]}", fontsize=LABEL - 1)
 
 
-def accuracies(table, levels):
-    """Shares of right names by the number of labels: table {model: {labels: shares}}, a dot for each seed."""
+def accuracies(table, levels, examined):
+    """Shares of right names by the number of labels: table {model: {labels: shares}}, a dot for each seed.
+
+    The bars are 1.96 standard errors of a share of `examined` names to either side of the mean.
+    """
     fig, ax = subplots(size=(WIDTH, 3.4))
     looks = zip(("o", "s", "^", "D"), ("blue", "vermilion", "green", "purple"))
     places = list(next(iter(table.values())))
     for (mark, colour), (title, of_model) in zip(looks, table.items()):
         means = [np.mean(of_model[n]) for n in places]
-        ax.plot(range(len(places)), means, color=COLOUR[colour], label=title)
+        bars = 1.96 * standard_error(np.array(means), examined)
+        ax.errorbar(range(len(places)), means, bars, color=COLOUR[colour], label=title, capsize=4)
         for x, n in enumerate(places):
             ax.plot(
                 [x] * len(of_model[n]), of_model[n], mark, color=COLOUR[colour], ms=5, ls="none", mfc="none"

@@ -4,6 +4,7 @@ The notebook measures its own models with these functions, and benchmarks/classi
 """
 
 import numpy as np
+from scipy.stats import binomtest
 
 from ... import model, names
 from ...blocks import encoder_block_backward
@@ -220,6 +221,42 @@ def rights(record, *kinds):
     return {kind: np.array([done[kind]["right"] for done in record.values()]) for kind in kinds}
 
 
+def packed(right):
+    """Booleans (n,) as a text, a hexadecimal digit for four of them."""
+    return np.packbits(right).tobytes().hex()
+
+
+def which(done, kind):
+    """Which held-out names are right, Booleans (names,), of one seed of the record."""
+    packed = np.frombuffer(bytes.fromhex(done[kind]["which"]), np.uint8)
+    return np.unpackbits(packed, count=np.sum(done["confusion"])).astype(bool)
+
+
+def standard_error(share, n):
+    """That of a share of n names drawn independently: √(share (1 - share) / n)."""
+    return np.sqrt(share * (1 - share) / n)
+
+
+def paired(done, one, other):
+    """How many names only the one has right, how many only the other, and the p-value of this difference.
+
+    The two sit one examination, so only names on which they differ say anything. If neither were better, each
+    of these would fall to either side with probability ½ (McNemar's test, exact, two-sided).
+    """
+    first, second = which(done, one), which(done, other)
+    only_one, only_other = int(np.sum(first & ~second)), int(np.sum(second & ~first))
+    return only_one, only_other, binomtest(only_one, max(only_one + only_other, 1)).pvalue
+
+
+def paired_table(record, *pairs):
+    """A line for each pair of kinds: what `paired` says of each seed."""
+    lines = []
+    for one, other in pairs:
+        found = (paired(done, one, other) for done in record.values())
+        lines.append(f"{one} : {other}  " + "  ".join(f"{a}:{b} p={p:.2g}" for a, b, p in found))
+    return "\n".join(lines)
+
+
 def by_labels(record):
     """{model: {labels: (seeds,)}} of the record."""
     return {
@@ -229,9 +266,15 @@ def by_labels(record):
 
 
 def table(record, *kinds):
-    """A line for each kind: the share that is right, by seed."""
-    found = rights(record, *kinds)
-    return "\n".join(f"{kind:22}" + "".join(f"{share:7.1%}" for share in found[kind]) for kind in kinds)
+    """A line for each kind: the share that is right, by seed, and the standard error of one of them."""
+    found, n = rights(record, *kinds), np.sum(next(iter(record.values()))["confusion"])
+    wide = max(22, *(len(kind) + 1 for kind in kinds))
+    return "\n".join(
+        f"{kind:{wide}}"
+        + "".join(f"{share:7.1%}" for share in found[kind])
+        + f"  ± {100 * standard_error(found[kind].mean(), n):.1f}"
+        for kind in kinds
+    )
 
 
 def whole_table(record):

@@ -72,3 +72,35 @@ def race(seed, steps=60):
                 worst = max(worst, float(np.abs(p - leaf.detach().numpy()).max() / np.abs(p).max()))
         errors[name] = worst
     return errors
+
+
+def steps(beta_1, beta_2, gradients):
+    """What `trials.steps` returns, by torch.optim.Adam."""
+    p = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    optimizer, places = torch.optim.Adam([p], lr=1.0, betas=(beta_1, beta_2), eps=1e-300), [0.0]
+    for g in gradients:
+        p.grad = torch.tensor([g], dtype=p.dtype)
+        optimizer.step()
+        places.append(p.item())
+    return -np.diff(places)
+
+
+def beside_the_paper(factor, alpha=0.02, decay=0.05, steps=40):
+    """How far torch.optim.AdamW ends from Algorithm 2 of Loshchilov and Hutter (2019), relative.
+
+    Both follow the same random gradients along a cosine. The λ of PyTorch is `decay`, that of the paper
+    `alpha · decay`; then both take `factor · alpha` for the constant rate.
+    """
+    rng, of_paper, rate = np.random.default_rng(4), alpha * decay, factor * alpha
+    p = rng.standard_normal(50)
+    theirs = torch.tensor(p, requires_grad=True)
+    optimizer, state = torch.optim.AdamW([theirs], lr=rate, weight_decay=decay), optim.adam_init(p)
+    for n in range(1, steps + 1):
+        g, multiplier = rng.standard_normal(50), optim.cosine(n, steps, 1.0)
+        theirs.grad = torch.tensor(g)
+        optimizer.param_groups[0]["lr"] = multiplier * rate
+        optimizer.step()
+        moved, state = optim.adam(p, g, state, multiplier * rate)
+        p = moved - multiplier * of_paper * p
+    theirs = theirs.detach().numpy()
+    return float(np.abs(p - theirs).max() / np.abs(theirs).max())

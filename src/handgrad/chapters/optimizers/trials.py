@@ -22,11 +22,11 @@ def weighted(t, beta):
     return each, each / each.sum()
 
 
-def last_step(beta_1, beta_2, gradients):
-    """Adam's last step, over the rate, on the given gradients (t,) of one parameter, for ε near 0."""
+def steps(beta_1, beta_2, gradients):
+    """Adam's steps (t,), over the rate, on the given gradients (t,) of one parameter, for ε near 0."""
     numbers = dict(beta_1=beta_1, beta_2=beta_2, eps=1e-300)
     places = walked("adam", [0.0], np.reshape(gradients, (-1, 1)), 1.0, **numbers)
-    return float(places[-2, 0] - places[-1, 0])
+    return -np.diff(places[:, 0])
 
 
 def left_over(name, degrees, rates, along=(-1.0, -0.01)):
