@@ -57,6 +57,16 @@ def test_a_mixture_is_a_distribution_and_its_weights_are_the_best():
         ngrams.counted(held_out, 261)
 
 
+def test_a_model_is_compared_with_counts_block_by_block(rng):
+    """Equal blocks: the mean, and the error of the mean of their means."""
+    nats, p = rng.exponential(size=60), rng.uniform(0.1, 1, 60)
+    bits = nats / np.log(2) - np.log2(1 / p)
+    means = bits.reshape(6, 10).mean(axis=1)
+    wanted = bits.mean(), np.sqrt(((means - means.mean()) ** 2).sum() / 5 / 6)
+    np.testing.assert_allclose(trials.above(nats, p, block=10), wanted)
+    assert trials.above(2 - np.log(p), p, block=10)[0] == pytest.approx(2 / np.log(2))
+
+
 @pytest.mark.parametrize("stride", [1, 5, 8])
 def test_every_character_is_counted_once(stride, rng):
     """Beside the cost of each in a window of its own."""
