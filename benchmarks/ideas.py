@@ -10,11 +10,12 @@ calls    single calls of NumPy, small and large: how many calls, bytes and opera
 chain    bias and GELU with tanh, forward and backward: as passes of NumPy, as passes over blocks, as one
          compiled loop, by PyTorch as it stands and compiled, and the loop's lines, compiled by PyTorch; the
          shortest of their times.
+touch    x * x of a large array, into a fresh array and into one that is there already: the shortest times.
 tiles    attention forward and backward of one head, plain and in tiles: calls, bytes and operations counted,
-         and the shortest of their times.
+         bytes of large arrays that are made for a result, and the shortest of their times.
 
-The machine need not be idle, since a slow moment hits all of a round. Everything runs on one thread, but for
-the two workers.
+It begins on an idle machine only: a slow moment hits all of a round, but the rounds then differ, and the two
+workers find no second core. Everything runs on one thread, but for these.
 """
 
 import argparse
@@ -40,7 +41,7 @@ from handgrad.fast.loops import of_kind
 from handgrad.ops import attention, attention_backward, flash_attention, flash_attention_backward
 
 from . import passes
-from .machine import machine
+from .machine import IDLE, machine, wait_until_idle
 from .report import quartiles
 from .variants import Size, limit
 
@@ -49,6 +50,9 @@ SIZE = Size(D=128, N=2, H=4, T=128, B=16, V=256, F=512)
 TOLERANCE = 2e-5  # of a gradient: sums of float32 in another order were apart by 2e-6
 ENDLESS = 2**62  # more than there is of anything
 BLOCK = 2**17  # numbers that passes take at a time, which stay in the cache
+LARGE = (
+    2**25
+)  # bytes: an array of so many is new memory of the system each time, by the rule of glibc's malloc
 
 # The six ideas, each with what takes it out -----------------------------------------------------------------
 
@@ -218,9 +222,12 @@ def calls(rng):
 
 
 class Counted(np.ndarray):
-    """Notes calls of NumPy on arrays, the bytes that they read and write, and their operations."""
+    """Notes calls of NumPy on arrays, the bytes that they read and write, and their operations.
 
-    calls = moved = operations = 0
+    fresh: the bytes of large results for which no array was given.
+    """
+
+    calls = moved = operations = fresh = 0
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
         given = [np.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs]  # a scalar stays weak
@@ -232,6 +239,7 @@ class Counted(np.ndarray):
         result = np.asarray(result)
         Counted.calls += 1
         Counted.moved += sum(x.nbytes for x in arrays) + result.nbytes
+        Counted.fresh += result.nbytes if not out and result.nbytes >= LARGE else 0
         product = ufunc is np.matmul
         inner = 2 * arrays[0].shape[-1] * result.size if product else max(x.size for x in [*arrays, result])
         Counted.operations += inner
@@ -245,6 +253,7 @@ class Counted(np.ndarray):
             read = [np.asarray(x) for x in (inputs if function is np.where else inputs[0])]
             Counted.calls += 1
             Counted.moved += sum(x.nbytes for x in read) + result.nbytes
+            Counted.fresh += result.nbytes if result.nbytes >= LARGE else 0
             Counted.operations += result.size
             return result.view(Counted)
         return result
@@ -262,10 +271,18 @@ def through(way, q, k, v, dy, **options):
 
 
 def counted(way, *arrays):
-    """Calls, bytes and operations of one way through attention, forward and back."""
-    Counted.calls = Counted.moved = Counted.operations = 0
+    """Calls, bytes, operations and bytes of fresh arrays of one way through attention, forward and back."""
+    Counted.calls = Counted.moved = Counted.operations = Counted.fresh = 0
     through(way, *(x.view(Counted) for x in arrays))
-    return {"calls": Counted.calls, "bytes": Counted.moved, "operations": Counted.operations}
+    names = {"calls": "calls", "bytes": "moved", "operations": "operations", "fresh": "fresh"}
+    return {name: getattr(Counted, own) for name, own in names.items()}
+
+
+def touch(rounds, n=2**24):
+    """The record of a large result: its bytes, and seconds with a fresh array for it and with one at hand."""
+    x, y = np.ones((2, n), np.float32)
+    ways = {"fresh": lambda: x * x, "at hand": partial(np.multiply, x, x, out=y)}
+    return {"bytes": y.nbytes} | {way: min(times) for way, times in in_turn(ways, rounds).items()}
 
 
 def tiles(rounds, lengths=(256, 1024, 2048, 4096), K=64):
@@ -469,11 +486,18 @@ def main():
     )
     parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--output", type=Path, default=RESULTS, metavar="FILE")
+    parser.add_argument("--patience", type=float, default=300, help="seconds to wait for an idle machine")
+    parser.add_argument("--busy", action="store_true", help="begin on a busy machine: to see that it works")
     options = parser.parse_args()
     if os.environ.get("OMP_NUM_THREADS") != "1":
         parser.error("expected OMP_NUM_THREADS=1 in the environment, so that a step without workers has one")
+    load = wait_until_idle(0 if options.busy else options.patience)
+    if load > IDLE and not options.busy:
+        parser.error(
+            f"expected a load of at most {IDLE}, got {load:.2f}: the ideas differ by less than that shifts"
+        )
     rounds = options.rounds
-    record = {"machine": machine() | {"rounds": options.rounds}}
+    record = {"machine": machine() | {"load before": round(load, 2), "rounds": options.rounds}}
     record["ideas"] = ideas(rounds)
     single = calls(np.random.default_rng(0))
     taken = in_turn({name: f for name, (f, *_) in single.items()}, rounds, at_least=2e-3)
@@ -481,6 +505,7 @@ def main():
         {"name": name, "calls": n, "bytes": moved, "operations": done, "seconds": min(taken[name])}
         for name, (_, n, moved, done) in single.items()
     ]
+    record["touch"] = touch(rounds)
     record["tiles"] = tiles(rounds)
     record["chain"] = chain(rounds)  # last: it loads torch
     record["machine"]["load after"] = round(os.getloadavg()[0], 2)

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 INFO = Path("/proc/cpuinfo")  # Linux
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")  # Linux
+LETTER = {"Data": "d", "Instruction": "i"}  # of a cache; none for one that holds both
 VECTORS = ("avx512f", "avx2", "sse4_2")
 IDLE = 0.3
 """The load average of a minute above which a race does not begin."""
@@ -30,6 +32,15 @@ def processor(info=None):
     return names[0] if names else platform.processor() or platform.machine(), vectors
 
 
+def caches(folder=CACHES):
+    """Level, kind and size of each cache of the first core: "L1d 48K, L1i 64K, L2 2048K", or "unknown"."""
+    found = []
+    for place in sorted(folder.glob("index*")):
+        level, kind, size = ((place / name).read_text().strip() for name in ("level", "type", "size"))
+        found.append(f"L{level}{LETTER.get(kind, '')} {size}")
+    return ", ".join(found) or "unknown"
+
+
 def blas_of_torch(text):
     """Name and version of the BLAS in what torch.__config__.show() says."""
     mkl = re.search(r"Math Kernel Library Version ([\w.]+)", text)
@@ -48,7 +59,7 @@ def machine():
 
     blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     model, vectors = processor()
-    about = {"processor": model, "vectors": vectors, "cores": os.cpu_count()}
+    about = {"processor": model, "vectors": vectors, "cores": os.cpu_count(), "caches": caches()}
     about |= {"system": f"{platform.system()} {platform.machine()}", "Python": platform.python_version()}
     about |= {"NumPy": f"{np.__version__} ({blas['name']} {blas['version']})"}
     about |= {"PyTorch": f"{torch.__version__} ({blas_of_torch(torch.__config__.show())})"}

@@ -25,17 +25,19 @@ def rng():
 TEXT = "abracadabra, a cadabra; abra " * 40
 
 
-def test_shares_are_what_the_text_counts():
-    tokens = manual.encode(TEXT)
-    counts = ngrams.counted(tokens, 3)
-    asked = manual.encode("abrx")
-    found = list(ngrams.shares(counts, asked))
-    for n, (f, seen) in enumerate(found, 1):
-        for place in range(n - 1, 4):
-            context = "abrx"[place - n + 1 : place]
+@pytest.mark.parametrize("asked", ["abrx", "abracadabra, ax abracadabra, a cad"])
+def test_shares_are_what_the_text_counts(asked):
+    """To 14 characters, where an integer has no room for them as digits."""
+    counts = ngrams.counted(manual.encode(TEXT), 14)
+    for n, (f, seen) in enumerate(ngrams.shares(counts, manual.encode(asked)), 1):
+        assert not seen[: n - 1].any() and not f[: n - 1].any()
+        for place in range(n - 1, len(asked)):
+            context = asked[place - n + 1 : place]
             times = sum(TEXT[i:].startswith(context) for i in range(len(TEXT) - n + 1))
-            whole = sum(TEXT[i:].startswith("abrx"[place - n + 1 : place + 1]) for i in range(len(TEXT)))
+            whole = sum(TEXT[i:].startswith(context + asked[place]) for i in range(len(TEXT)))
             assert seen[place] == times and f[place] == pytest.approx(whole / max(times, 1))
+    if len(asked) > 14:
+        assert (seen[13:] > 0).any() and (seen[13:] == 0).any()
 
 
 def test_a_mixture_is_a_distribution_and_its_weights_are_the_best():
@@ -51,8 +53,18 @@ def test_a_mixture_is_a_distribution_and_its_weights_are_the_best():
     best = ngrams.best_share(f, p)
     cost = [np.log(share * f + (1 - share) * p).mean() for share in (best - 0.01, best, best + 0.01)]
     assert cost[1] == max(cost)
-    with pytest.raises(ValueError, match="order: expected 1 to 9"):
-        ngrams.counted(held_out, 10)
+    with pytest.raises(ValueError, match="order: expected 1 to 260, the length of the text, got 261"):
+        ngrams.counted(held_out, 261)
+
+
+def test_a_model_is_compared_with_counts_block_by_block(rng):
+    """Equal blocks: the mean, and the error of the mean of their means."""
+    nats, p = rng.exponential(size=60), rng.uniform(0.1, 1, 60)
+    bits = nats / np.log(2) - np.log2(1 / p)
+    means = bits.reshape(6, 10).mean(axis=1)
+    wanted = bits.mean(), np.sqrt(((means - means.mean()) ** 2).sum() / 5 / 6)
+    np.testing.assert_allclose(trials.above(nats, p, block=10), wanted)
+    assert trials.above(2 - np.log(p), p, block=10)[0] == pytest.approx(2 / np.log(2))
 
 
 @pytest.mark.parametrize("stride", [1, 5, 8])

@@ -2,6 +2,7 @@
 
 import ast
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -325,6 +326,44 @@ def test_the_record_is_whole():
     assert set(records.points(record)) >= {"element-wise", "product", "attention, tiles"}
     figures.waterfall(record["ideas"]["stair"], record["ideas"]["alone"])
     figures.roofline(records.points(record), rates)
+
+
+def test_the_record_bears_out_what_the_chapter_says_of_it():
+    """A new record that does not wants other words in the cells ideas, moved-reading and speed-reading."""
+    record = records.read(RESULTS / "ideas.json")
+    stair, alone = record["ideas"]["stair"], record["ideas"]["alone"]
+    drops = {row["idea"]: up["median"] - row["median"] for up, row in pairwise(stair)}
+    assert max(drops, key=drops.get) == "in place"
+    assert max(alone, key=lambda idea: alone[idea]["median"]) == "loops" and alone["loops"]["low"] > 1
+    took = {(row["T"], row["way"]): row for row in record["tiles"]}
+    assert all(
+        took[T, "tiles"]["seconds"] > row["seconds"] for (T, way), row in took.items() if way == "plain"
+    )
+    assert took[4096, "plain"]["fresh"] == 9 * 4 * 4096**2 and took[4096, "tiles"]["fresh"] == 0
+    each = records.prices(record["calls"])
+    for way in ("plain", "tiles"):
+        row = took[4096, way]
+        assert np.dot([row[cost] for cost in records.COSTS], each) < 0.7 * row["seconds"]
+    growth = records.read(RESULTS / "speed.json")["growth"]["D"]
+    ours, eager = (np.array(growth["times"][name]) for name in ("by hand", "PyTorch, eager"))
+    assert growth["values"][:3] == [64, 128, 256]
+    assert ours[0] > eager[0] and abs(ours[1] / eager[1] - 1) < 0.05 and (ours[2:] < eager[2:]).all()
+
+
+def test_an_interval_around_one_decides_nothing():
+    alone = {"a": {"low": 1.1, "high": 1.2}, "b": {"low": 0.9, "high": 1.1}, "c": {"low": 0.8, "high": 0.9}}
+    ends = [line.split(": ")[1] for line in records.verdicts(alone)]
+    assert ends == ["a", "b", "c"]
+    assert [line.split(": ")[1] for line in records.verdicts({"b": alone["b"]})] == ["none", "b", "none"]
+
+
+def test_first_touch_is_priced_where_it_is_on_record():
+    row = {"T": 8, "way": "plain", "calls": 1, "bytes": 10, "operations": 5, "fresh": 100, "seconds": 0.5}
+    (line,) = records.price_lines({"tiles": [row]}, [0.1, 0.01, 0.02], 8)
+    assert line.endswith("at the three prices 300 ms; measured 500 ms")
+    touch = {"bytes": 50, "fresh": 0.11, "at hand": 0.06}
+    (line,) = records.price_lines({"tiles": [row], "touch": touch}, [0.1, 0.01, 0.02], 8)
+    assert line.endswith("at the three prices 300 ms, with first touch 400 ms; measured 500 ms")
 
 
 def test_the_chain_is_drawn_with_its_calls_and_without_what_is_absent():

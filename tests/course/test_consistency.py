@@ -204,7 +204,7 @@ WORK = """@article{one2001,
         (WORK, "{cite}`two2002,one2001`", "two2002 is cited, and is no work"),
         (WORK, "As one2001 says.", "one2001 is cited nowhere"),
         (WORK.replace("journal", "booktitle"), "{cite:t}`one2001`", "one2001 has no journal"),
-        (WORK.replace("@article", "@misc"), "{cite:t}`one2001`", "one2001 has no eprint"),
+        (WORK.replace("@article", "@misc"), "{cite:t}`one2001`", "one2001 has no eprint or url"),
         (WORK.replace("  title  = {On},\n", ""), "{cite:t}`one2001`", "one2001 has no title"),
     ],
 )

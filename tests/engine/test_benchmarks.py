@@ -12,7 +12,7 @@ import numpy as np
 import optree
 import pytest
 
-from benchmarks import machine, race, report, variants
+from benchmarks import ideas, machine, race, report, variants
 from benchmarks.variants import ALONE, EAGER, EAGER_HALVES, HAND, STAGES, TINY, VARIANTS, Variant
 from handgrad import optim
 from handgrad.chapters.speed import races as speed
@@ -53,7 +53,18 @@ def test_every_variant_took_part(record):
     assert set(tiny["alone"]) == {HAND, f"{HAND}, torch's product", EAGER}
     assert set(tiny["products"]) == {"numpy", "torch"} and min(tiny["products"].values()) > 0
     assert all(set(part["times"]) == race.GROWING.keys() for part in record["growth"].values())
-    wanted = {"processor", "vectors", "cores", "NumPy", "PyTorch", "numba", "system", "Python", "load before"}
+    wanted = {
+        "processor",
+        "caches",
+        "vectors",
+        "cores",
+        "NumPy",
+        "PyTorch",
+        "numba",
+        "system",
+        "Python",
+        "load before",
+    }
     assert wanted <= set(record["machine"])
 
 
@@ -296,6 +307,25 @@ def test_a_race_waits_for_an_idle_machine():
     told = {"load": lambda: (next(loads), 0, 0), "sleep": slept.append, "say": said.append}
     assert machine.wait_until_idle(300, **told) == 0.2
     assert slept == [10, 10] and "load 1.00" in said[0] and len(said) == 2
+
+
+def test_ideas_are_not_measured_on_a_busy_machine(monkeypatch, capsys):
+    monkeypatch.setattr(ideas, "wait_until_idle", lambda patience: 2.23)
+    monkeypatch.setattr(sys, "argv", ["benchmarks.ideas", "--patience", "0"])
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with pytest.raises(SystemExit):
+        ideas.main()
+    assert "expected a load of at most 0.3, got 2.23" in capsys.readouterr().err
+
+
+def test_caches_are_named(tmp_path):
+    sizes = [("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "2048K")]
+    for number, values in enumerate(sizes):
+        (tmp_path / f"index{number}").mkdir()
+        for name, value in zip(("level", "type", "size"), values, strict=True):
+            (tmp_path / f"index{number}" / name).write_text(value + "\n")
+    assert machine.caches(tmp_path) == "L1d 48K, L1i 32K, L2 2048K"
+    assert machine.caches(tmp_path / "nowhere") == "unknown"
 
 
 def test_its_patience_ends():

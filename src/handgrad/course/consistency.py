@@ -143,7 +143,7 @@ FIELDS = {
     "incollection": ({"booktitle"}, {"publisher"}),
     "book": ({"publisher"},),
     "techreport": ({"institution"},),
-    "misc": ({"eprint"},),
+    "misc": ({"eprint", "url"},),
 }
 """What an entry of each kind has beside author, title and year: one of each set."""
 

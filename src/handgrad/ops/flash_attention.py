@@ -7,9 +7,11 @@ r"""Attention in tiles, a block of queries by a block of keys at a time: no (T, 
                tile by tile, A = exp(S - ℓ) anew,    dS = A ∘ (dY Vᵀ - D)
                dV += Aᵀ dY,    dQ += scale · dS K,    dK += scale · dSᵀ Q
 
-Recomputation and D are Dao et al. (2022), algorithm 1 and appendix B; this order of the loops, Y without its
-denominator until the end, and the single ℓ are Dao (2023), section 3.1; the running sum is Milakov and
-Gimelshein (2018), section 3.
+The running sum is Milakov and Gimelshein (2018), section 3; Y without its denominator until the end is Rabe
+and Staats (2021), section 2, after Jang et al. (2019). Recomputation and D are Dao et al. (2022), algorithm 1
+and appendix B. The single ℓ is Dao (2023), section 3.1, and so is the forward's loop over queries outside,
+which section 3.2 there gives to Phil Tillet, in Triton. Queries outside in the backward are our choice: both
+papers have keys outside there.
 """
 
 import numpy as np

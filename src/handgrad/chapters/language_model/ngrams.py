@@ -17,29 +17,35 @@ CLASSES = 24  # how often a context was seen, by powers of 2
 LEAST = 20  # places that a class needs for a weight of its own; else it has that of the class before
 
 
-def grams(tokens, n):
-    """tokens (L,) -> (L − n + 1,): a number for each n characters in a row, the last as last digit."""
-    found = np.zeros(len(tokens) - n + 1, dtype=np.int64)
-    for place in range(n):
-        found = V * found + tokens[place : len(tokens) - n + 1 + place]
-    return found
+def joined(places, tokens):
+    """A number for each n characters in a row: V times the place of the first n − 1 of them, plus the last.
+
+    places (L − n + 2,): where the characters before stand in the list of n − 1 in a row, −1 where they do
+    not; tokens (L − n + 1,), the last of each. Negative if the first are not in the list.
+    """
+    return V * places[: len(tokens)] + tokens
 
 
 def counted(tokens, order):
-    """How often 1, …, `order` characters in a row occur in tokens (L,): a list of (sorted grams, counts).
+    """How often 1, …, `order` characters in a row occur in tokens (L,): a list of (sorted numbers, counts).
 
-    Raises ValueError unless 1 ≤ order ≤ 9: ten characters are too many for an integer.
+    The number of n characters is that of `joined`, with places in the list of n − 1. So it stays small at
+    every order, and no two have the same. Raises ValueError unless 1 ≤ order ≤ L.
     """
-    if not 1 <= order <= 9:
-        raise ValueError(f"order: expected 1 to 9, got {order}")
-    return [np.unique(grams(tokens, n), return_counts=True) for n in range(1, order + 1)]
+    if not 1 <= order <= len(tokens):
+        raise ValueError(f"order: expected 1 to {len(tokens)}, the length of the text, got {order}")
+    counts, places = [], np.zeros(len(tokens) + 1, dtype=int)
+    for n in range(1, order + 1):
+        numbers = joined(places, tokens[n - 1 :])
+        known, places, times = np.unique(numbers, return_inverse=True, return_counts=True)
+        counts.append((known, times))
+    return counts
 
 
-def times(count, wanted):
-    """How often each of `wanted` was counted."""
-    known, numbers = count
+def find(known, wanted):
+    """Where each of `wanted` stands among the sorted numbers, or −1."""
     place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[place] == wanted, numbers[place], 0)
+    return np.where(known[place] == wanted, place, -1)
 
 
 def shares(counts, tokens):
@@ -48,17 +54,16 @@ def shares(counts, tokens):
     A context of the counted text is counted wherever a character follows it. At the first n − 1 places of
     tokens (L,) there is no context, and it was seen 0 times.
     """
-    followed = {n: times(count, grams(tokens, n)) for n, count in enumerate(counts, 1)}
-    for n, count in enumerate(counts, 1):
-        seen, share = np.zeros(len(tokens)), np.zeros(len(tokens))
-        if n == 1:
-            seen[:] = count[1].sum()
-        else:
-            known, numbers = count
-            contexts, first = np.unique(known // V, return_index=True)
-            seen[n - 1 :] = times((contexts, np.add.reduceat(numbers, first)), grams(tokens, n) // V)
-        share[n - 1 :] = followed[n]
-        yield share / np.maximum(seen, 1), seen.astype(int)
+    places = np.zeros(len(tokens) + 1, dtype=int)
+    for n, (known, times) in enumerate(counts, 1):
+        contexts, first = np.unique(known // V, return_index=True)
+        followed = np.append(np.add.reduceat(times, first), 0)  # of each context, and at −1 of the others
+        numbers = joined(places, tokens[n - 1 :])
+        places = find(known, numbers)
+        seen, share = np.zeros(len(tokens), dtype=int), np.zeros(len(tokens))
+        seen[n - 1 :] = followed[find(contexts, numbers // V)]
+        share[n - 1 :] = np.append(times, 0)[places]
+        yield share / np.maximum(seen, 1), seen
 
 
 def classes(seen):

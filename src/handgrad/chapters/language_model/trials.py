@@ -13,7 +13,9 @@ from handgrad.config import Config
 from handgrad.ops import cross_entropy, cross_entropy_backward
 
 T = 128  # characters in a window
-ORDERS = ["uniform", "unigram", "bigram", *(f"{n}-gram" for n in range(3, 9))]
+SPENT = 20_000  # characters at the beginning of the held-out text on which the recipe was first searched
+ORDER = 14  # characters that the longest counts hold
+ORDERS = ["uniform", "unigram", "bigram", *(f"{n}-gram" for n in range(3, ORDER + 1))]
 
 
 def gpt(**changes):
@@ -90,15 +92,36 @@ def pushes(params, config, text, places):
     return dx
 
 
+def above(nats, p, block=500):
+    """By how many bits a character costs a model more than counts: the mean, and its standard error.
+
+    nats (L,), the losses of the model; p (L,), what the counts gave to each character. Neighbours are alike,
+    so the error is that of the means of blocks.
+    """
+    more = nats / np.log(2) + np.log2(p)
+    blocks = [part.mean() for part in np.array_split(more, len(more) // block)]
+    return more.mean(), stats.sem(blocks)
+
+
 def of_seeds(record):
-    """A table: bits per held-out character, of counts and of models from several seeds."""
+    """A table: bits per character of text that chose nothing, of counts and of models from several seeds."""
     rows = [f"{name:24} {bits:.3f}" for name, bits in zip(ORDERS, record["orders"], strict=True)]
-    for key in ("held out, stride 128", "held out, stride 64"):
+    for key in ("examined, stride 128", "examined, stride 64"):
         costs = "  ".join(f"{run[key]:.3f}" for run in record["seeds"].values())
         rows.append(f"model, {key.split(', ')[1]:17} {costs}")
-    for text in ("training", "held out"):
+    for text in ("training", "examined"):
         slopes = "  ".join(f"{run[f'slope by temperature, {text}']:+.3f}" for run in record["seeds"].values())
         rows.append(f"slope by τ, {text:12} {slopes}")
+    return "\n".join(rows)
+
+
+def of_candidates(candidates):
+    """A table: what was tried inside the training text, bits of its last tenth, slope by temperature."""
+    rows = ["decay  rate   batch  updates   bits  slope by τ"]
+    for tried in candidates:
+        decay, peak, B, steps = (tried[name] for name in ("weight_decay", "peak", "batch_size", "steps"))
+        bits, slope = tried["last tenth, stride 64"], tried["slope by temperature, training"]
+        rows.append(f"{decay:<5}  {peak:<5}  {B:5}  {steps:7}  {bits:.3f}  {slope:+.3f}")
     return "\n".join(rows)
 
 
@@ -320,7 +343,7 @@ def of_strides(found):
     return "\n".join(lines)
 
 
-def temperatures(params, config, texts, windows_each=288):
+def temperatures(params, config, texts, windows_each=130):
     """{title: derivative of the loss by the temperature, by the formula and by a difference, standard error}.
 
     Over windows spread evenly over each text; the error is that of the mean of the windows. Also the logits

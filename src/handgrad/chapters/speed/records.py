@@ -98,11 +98,29 @@ def move_lines(record):
 
 
 def price_lines(record, each, T):
-    """What attention would take at T by three prices, as those of `prices`, a line for each way."""
+    """What attention would take at T by three prices, as those of `prices`, and took: a line for each way.
+
+    With first touch, if it is on record: each byte of a large fresh result at what a fresh array costs more.
+    """
+    touch = record.get("touch")
     for row in record["tiles"]:
         if row["T"] == T:
             priced = np.dot([row[cost] for cost in COSTS], each)
-            yield f"T = {T:4} {row['way']:6} at the three prices {1e3 * priced:.1f} ms"
+            text = f"T = {T:4} {row['way']:6} at the three prices {1e3 * priced:.0f} ms"
+            if touch:
+                priced += row["fresh"] * (touch["fresh"] - touch["at hand"]) / touch["bytes"]
+                text += f", with first touch {1e3 * priced:.0f} ms"
+            yield f"{text}; measured {1e3 * row['seconds']:.0f} ms"
+
+
+def verdicts(alone):
+    """What the middle half of the rounds says of each idea that was taken out alone: three lines."""
+    sides = {"above 1, so it helps": [], "around 1, which decides nothing": [], "below 1, so it harms": []}
+    helps, open_, harms = sides.values()
+    for idea, row in alone.items():
+        (helps if row["low"] > 1 else harms if row["high"] < 1 else open_).append(idea)
+    for side, found in sides.items():
+        yield f"its line lies {side}: {', '.join(found) or 'none'}"
 
 
 def chain_lines(record):
