@@ -9,7 +9,8 @@ from pathlib import Path
 def needs(*extras):
     """Imports in this block say, where they fail, which extra of the package is to be installed.
 
-    Raises ModuleNotFoundError, with that sentence; a command, `python -m handgrad...` or `handgrad-...`, ends with it.
+    Raises ModuleNotFoundError, with that sentence. A command, `python -m handgrad...` or `handgrad-...`, ends
+    with it.
     """
     try:
         yield

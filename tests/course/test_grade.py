@@ -326,14 +326,14 @@ LOOP = "while True:\n    "
 def test_the_forged_reply_to_a_call_is_judged_as_any_other():
     """A process may say of its own answers what it likes; it has to know the right numbers."""
     said = message(b'{"tuple": ["gave", 0.0, {"list": []}]}')
-    lies = f"{PIPES}def softmax_ds(da, a):\n    tell({said!r})\n    return a"
+    lies = f"{PIPES}def sink_gradients(dy, q, k, v, b):\n    tell({said!r})\n    return q, k, v, b"
     none = {
         "score_variance": b'{"tuple": ["failed", 1]}',
         "masked_attention": b'{"tuple": ["gave", 0.0, {"list": [{"tuple": [7, 1.0]}]}]}',
     }
     cells = [f"def {name}(*_):\n    tell({message(said)!r})\n    return 0" for name, said in none.items()]
     found, _ = apart.verdicts([lies, *cells], "attention")
-    assert apart.in_words("softmax_ds", found["softmax_ds"])[0] != "right"
+    assert apart.in_words("sink_gradients", found["sink_gradients"])[0] == "wrong"
     assert [found[name] for name in none] == [apart.NO_ANSWER] * 2
 
 

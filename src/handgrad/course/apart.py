@@ -57,7 +57,10 @@ NO_END = "came to no end in {:g} seconds"
 NO_ANSWER = "says what is no answer"
 NOT_JUDGED = "not judged"
 OPEN = "The answer is still open."
-REPLIES = {"missing": 1, "reference": 1, "value": 2, "function": 2, "gave": 3, "failed": 2}  # and their parts
+REPLIES = {  # and how many parts each has
+    "answer": {"missing": 1, "reference": 1, "value": 2, "function": 2, "failed": 2},
+    "call": {"gave": 3, "reference": 1, "failed": 2},
+}
 END_WITH_PARENT, NOT_TO_BE_READ, KEEP_ORPHANS = (1, 9), (4, 0), (36, 1)  # of Linux: see prctl
 
 
@@ -293,12 +296,12 @@ class Notebook:
                         f"was given up: code cell {number} {why}, after {MAY_FAIL} others"
                     ) from None
 
-    def ask(self, *words):
-        """The reply to a request. Raises Stopped if there is none, or it is none of `REPLIES`."""
-        self.peer.send(*words)
+    def ask(self, what, *words):
+        """The reply to a request. Raises Stopped if there is none, or it is none of its `REPLIES`."""
+        self.peer.send(what, *words)
         reply = self.peer.hear(self.limit, self.limit)
         match reply:
-            case (str(kind), *parts) if REPLIES.get(kind) == len(reply):
+            case (str(kind), *parts) if REPLIES[what].get(kind) == len(reply):
                 if kind != "failed" or isinstance(parts[0], Failure):
                     return reply
         raise Stopped(NO_ANSWER)
