@@ -405,17 +405,7 @@ def test_the_environment_of_the_teacher_is_not_handed_on(monkeypatch):
     _, (note,) = apart.verdicts(["import os\nraise OSError(sorted(os.environ))"], "attention")
     own = "HOME IPYTHONDIR LANG MPLBACKEND PATH PYTHONPATH TMPDIR".split()
     threads = [f"{library}_NUM_THREADS" for library in ("MKL", "OMP", "OPENBLAS")]
-    names = set(eval(note.removeprefix("code cell 1 raises OSError: ")))  # what this test has written
-    assert (
-        set(own + threads)
-        <= names
-        <= {*own, *threads, "LC_CTYPE", "PWD", "COLUMNS", "LINES"}
-        | {
-            name
-            for name in names
-            if name.startswith(("PYDEVD", "CLICOLOR", "FORCE_COLOR", "GIT_PAGER", "PAGER", "TERM"))
-        }
-    )
+    assert note == f"code cell 1 raises OSError: {sorted(own + threads)}"
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="not Linux")
