@@ -52,7 +52,7 @@ pdf: $(READY) ## Print the built book into one PDF (needs Chromium, and make boo
 
 lab: $(READY) ## Open the notebooks in JupyterLab, in lab/, which is yours
 	$(BIN)/python tools/lab.py
-	$(BIN)/jupyter lab --LabApp.app_settings_dir=$(CURDIR)/tools/lab_settings lab
+	$(BIN)/jupyter lab --LabApp.app_settings_dir="$(CURDIR)/tools/lab_settings" lab
 
 progress: $(READY) ## Say which exercises in lab/ are solved
 	$(BIN)/python -m handgrad.course.progress lab
@@ -86,7 +86,9 @@ $(READY): requirements.txt constraints.txt pyproject.toml
 	    then found=$$candidate; break; fi; \
 	done; \
 	if [ -z "$$found" ]; then \
-	    echo "This book needs Python 3.11 or newer, and found none as $${python:-python3.11, 3.12, 3.13 or python3}." >&2; \
+	    if [ -n "$$python" ] && there=$$("$$python" --version 2>/dev/null); \
+	    then echo "This book needs Python 3.11 or newer, and $$python is $$there." >&2; \
+	    else echo "This book needs Python 3.11 or newer, and found none as $${python:-python3.11, 3.12, 3.13 or python3}." >&2; fi; \
 	    echo "Install one, or name it: make book PYTHON=/path/to/python3.12" >&2; exit 1; \
 	fi; \
 	if ! $$found -c 'import ensurepip, venv' 2>/dev/null; then \

@@ -1,5 +1,7 @@
 """The program that makes the student notebooks: what it takes out, and that it never loses an answer."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import exercises
@@ -218,3 +220,39 @@ def test_markers_that_do_not_fit_end_the_program(course, capsys):
 
 def test_the_student_notebooks_are_up_to_date(capsys):
     assert exercises.main(["--check"]) == 0, capsys.readouterr().out
+
+
+# Without PyTorch --------------------------------------------------------------------------------------------
+
+NO_TORCH = """
+import contextlib, io, json, sys
+from pathlib import Path
+
+class NoTorch:
+    def find_spec(name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, NoTorch)
+for path in sorted(Path().glob("*.ipynb")):
+    names, printed = {}, io.StringIO()
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            with contextlib.redirect_stdout(printed):
+                exec(compile("".join(cell["source"]), f"{path.stem}, {cell['id']}", "exec"), names)
+    if "no PyTorch here: left out" in printed.getvalue():
+        print(path.stem)
+"""
+
+
+def test_student_notebooks_run_without_pytorch():
+    """It is a witness in four of them; the base package does not bring it along."""
+    command = [sys.executable, "-c", NO_TORCH]
+    run = subprocess.run(command, cwd=ROOT / "notebooks/exercises", capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    with_torch = [
+        path.stem
+        for path in sorted((ROOT / "notebooks/exercises").glob("*.ipynb"))
+        if "import torch" in path.read_text(encoding="utf-8")
+    ]
+    assert run.stdout.split() == with_torch != []

@@ -2,11 +2,17 @@
 
 import csv
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
-import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -171,7 +177,7 @@ def test_what_was_judged_before_a_notebook_is_given_up_is_kept(monkeypatch):
     found, _ = apart.verdicts([again, SOFTMAX, dies], "attention")
     assert found["softmax_ds"].status == "right" and found["score_variance"] == "ends Python"
     assert all(isinstance(found[name], apart.Stopped) for name in NAMES[2:])
-    assert grade.in_words("masked_attention", found["masked_attention"])[0] == "not judged"
+    assert apart.in_words("masked_attention", found["masked_attention"])[0] == "not judged"
 
 
 def test_a_judge_that_has_no_end_is_stopped_too(tmp_path, monkeypatch):
@@ -189,10 +195,10 @@ def test_a_judge_that_fails_is_no_fault_of_the_learner(tmp_path, monkeypatch):
         raise KeyError("judge")
 
     monkeypatch.setattr(judge.Derivation, "judge", fail)
-    hand_in(tmp_path / "08_attention_gil.ipynb", SOFTMAX, VARIANCE)
-    results = grade.grade(tmp_path)
-    assert statuses(results, "gil")[:2] == ["right", "not judged"]
-    assert "The judge fails on it: KeyError" in results[1].diagnosis
+    found, _ = apart.verdicts([SOFTMAX, VARIANCE], "attention")
+    words = [apart.in_words(name, found[name]) for name in NAMES[:2]]
+    assert [status for status, *_ in words] == ["right", "not judged"]
+    assert "The judge fails on it: KeyError" in words[1][1]
 
 
 # What must not help -----------------------------------------------------------------------------------------
@@ -214,6 +220,131 @@ def test_to_replace_the_judge_does_not_help(tmp_path):
     hand_in(tmp_path / "08_attention_hal.ipynb", ALWAYS_RIGHT, WRONG_SOFTMAX, check)
     results = grade.grade(tmp_path)
     assert results[0].status == "wrong" and "second term" in results[0].diagnosis and results[0].notes == ""
+
+
+PIPES = """import os
+def tell(data, folder="/proc/self/fd"):
+    for number in os.listdir(folder):
+        try:
+            if os.readlink(f"{folder}/{number}").startswith("pipe:"):
+                with open(f"{folder}/{number}", "wb", buffering=0) as pipe:
+                    pipe.write(data)
+        except OSError:
+            pass  # the end of a pipe that is for reading
+"""
+PICKLED = """import pickle
+class Forged:
+    def __reduce__(self):
+        return exec, ('''from handgrad.course.judge import derivation, function
+for kind in (function.Exercise, derivation.Derivation):
+    kind.judge = lambda self, answer=None: self._verdict("right", "Right.")''',)
+tell(pickle.dumps(Forged()))"""
+REPORTED = """import json
+rows = [{"tuple": [name, {"tuple": ["right", "Right.", ""]}]} for name in NAMES]
+text = json.dumps({"tuple": ["a token", {"list": rows}, {"list": []}]}).encode()
+tell(len(text).to_bytes(4, "big") + text, f"/proc/{os.getppid()}/fd")"""
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_a_notebook_says_in_the_place_of_others_is_not_believed(tmp_path, monkeypatch, alone):
+    """Through its own pipe, and through that of the judge, which it reaches where it is not alone."""
+    if not alone:
+        monkeypatch.setenv("PATH", "")  # where no `unshare` is
+    reported = REPORTED.replace("NAMES", repr(NAMES))
+    hand_in(tmp_path / "a cheat/08_attention.ipynb", PIPES + PICKLED, reported, WRONG_SOFTMAX)
+    answered(tmp_path / "ben/08_attention.ipynb", softmax_ds=WRONG_SOFTMAX, score_variance=VARIANCE)
+    results = grade.grade(tmp_path)
+    assert "right" not in statuses(results, "a cheat")
+    assert statuses(results, "ben") == ["wrong", "right"] + ["not yet"] * 4
+
+
+def message(said):
+    return len(said).to_bytes(4, "big") + said
+
+
+HOSTILE = {
+    "too long": b"\xff\xff\xff\xff",
+    "no JSON": message(b"{"),
+    "no text": message(b"\xff\xfe\xfd"),
+    "nothing": message(b""),
+    "what nobody writes": message(b'{"pickle": "gASVAAAA"}'),
+    "code": message(b'{"formula": ["exp", "__import__(\'os\').abort()"]}'),
+    "brackets": message(b"[" * 50_000),
+    "tuples": message(b'{"tuple": [' * 400 + b"]}" * 400),
+    "powers": message(b'{"formula": ' + b'["exp", ' * 400 + b"]" * 400 + b"}"),
+}
+
+
+@contextmanager
+def peer_that_says(data):
+    """A Peer that says this and no more, and the end of the pipe through which it does."""
+    incoming, outgoing = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb")))
+    with incoming, outgoing:
+        outgoing.write(data)
+        outgoing.flush()
+        peer = object.__new__(apart.Peer)
+        peer.process = SimpleNamespace(stdout=incoming)
+        yield peer, outgoing
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+def test_a_message_that_is_none_is_no_answer(data):
+    with peer_that_says(data) as (peer, _), pytest.raises(apart.Stopped, match=f"^{apart.NO_ANSWER}$"):
+        peer.hear(30, 30)
+
+
+def test_a_message_without_end_is_not_waited_for():
+    with peer_that_says(b"\x00\xff\xff\xff" + b"0" * 100) as (peer, outgoing):
+        with pytest.raises(apart.Stopped, match="came to no end in 1 seconds"):
+            peer.hear(1, 1)
+        outgoing.close()
+        with pytest.raises(apart.Stopped, match="ends Python"):
+            peer.hear(30, 30)
+
+
+def test_hostile_messages_cost_the_cells_that_send_them():
+    """Nonsense, what is none of a cell's, and messages without end."""
+    nonsense, other, floods = message(b"{"), message(b'{"list": [{"tuple": ["x", 1]}]}'), message(b"3") * 1000
+    cells = [f"{PIPES}{loop}tell({said!r})" for said, loop in ((nonsense, ""), (other, ""), (floods, LOOP))]
+    found, notes = apart.verdicts([*cells, SOFTMAX], "attention", limit=8)
+    assert found["softmax_ds"].status == "right"
+    assert notes == [
+        f"code cell 1 {apart.NO_ANSWER}, and was left out",
+        f"code cell 2 {apart.NO_ANSWER}, and was left out",
+        "code cell 3 came to no end in 8 seconds, and was left out",
+    ]
+
+
+def test_a_notebook_that_blames_other_cells_is_given_up():
+    found, _ = apart.verdicts([f"{PIPES}tell({message(b'7') + message(b'{')!r})", SOFTMAX], "attention")
+    assert str(found["softmax_ds"]) == f"was given up: code cell 7 {apart.NO_ANSWER}, after 3 others"
+
+
+LOOP = "while True:\n    "
+
+
+def test_the_forged_reply_to_a_call_is_judged_as_any_other():
+    """A process may say of its own answers what it likes; it has to know the right numbers."""
+    said = message(b'{"tuple": ["gave", 0.0, {"list": []}]}')
+    lies = f"{PIPES}def sink_gradients(dy, q, k, v, b):\n    tell({said!r})\n    return q, k, v, b"
+    none = {
+        "score_variance": b'{"tuple": ["failed", 1]}',
+        "masked_attention": b'{"tuple": ["gave", 0.0, {"list": [{"tuple": [7, 1.0]}]}]}',
+    }
+    cells = [f"def {name}(*_):\n    tell({message(said)!r})\n    return 0" for name, said in none.items()]
+    found, _ = apart.verdicts([lies, *cells], "attention")
+    assert apart.in_words("sink_gradients", found["sink_gradients"])[0] == "wrong"
+    assert [found[name] for name in none] == [apart.NO_ANSWER] * 2
+
+
+def test_an_answer_that_is_far_too_large_has_the_wrong_shape(tmp_path):
+    large = "import numpy as np\ndef softmax_ds(da, a):\n    return np.zeros((5000, 5000))"
+    larger = "def masked_attention(q, k, v, mask):\n    return [np.zeros((2000, 100))] * 20, 0"
+    hand_in(tmp_path / "08_attention.ipynb", large, larger)
+    results = grade.grade(tmp_path, limit=20)
+    assert results[0].status == results[2].status == "wrong"
+    assert "the wrong shape, (5000, 5000): no right answer" in results[0].diagnosis
+    assert "far more numbers than any right answer" in results[2].diagnosis
 
 
 def test_an_answer_that_is_or_calls_the_reference_is_refused(tmp_path):
@@ -245,6 +376,157 @@ def test_every_reference_can_be_refused_and_works_again(topic):
                 with pytest.raises(ReferenceError):
                     function()
         assert [function.__code__ for function in right] == codes
+
+
+# What it may not use up, or leave behind --------------------------------------------------------------------
+
+
+def test_memory_files_and_time_of_the_processor_are_limited(tmp_path, monkeypatch):
+    for name, amount in {"DATA": 2**29, "FSIZE": 2**20, "CPU": 5}.items():
+        monkeypatch.setitem(apart.LIMITS, name, amount)
+    writes = f"open({str(tmp_path / 'file')!r}, 'wb').write(bytes(2**21))"
+    found, notes = apart.verdicts(["bytearray(2**29)", writes, SOFTMAX, "while True:\n    pass"], "attention")
+    assert found["softmax_ds"].status == "right" and (tmp_path / "file").stat().st_size <= 2**20
+    assert [note.split(":")[0] for note in notes] == [
+        "code cell 1 raises MemoryError",
+        "code cell 2 raises OSError",
+        "code cell 4 ends Python, and was left out",
+    ]
+
+
+def test_there_are_limits_if_nobody_asks_for_them():
+    asks = "from resource import *\nlimits = RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_CPU\n"
+    _, notes = apart.verdicts([asks + "raise OSError([getrlimit(x)[1] for x in limits])"], "attention", 60)
+    assert notes == [f"code cell 1 raises OSError: [{2**30}, {2**27}, {120 + 8 * 60}]"]
+
+
+def test_the_environment_of_the_teacher_is_not_handed_on(monkeypatch):
+    monkeypatch.setenv("A_SECRET_TOKEN", "hush")
+    _, (note,) = apart.verdicts(["import os\nraise OSError(sorted(os.environ))"], "attention")
+    own = "HOME IPYTHONDIR LANG MPLBACKEND PATH PYTHONPATH TMPDIR".split()
+    threads = [f"{library}_NUM_THREADS" for library in ("MKL", "OMP", "OPENBLAS")]
+    assert note == f"code cell 1 raises OSError: {sorted(own + threads)}"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="not Linux")
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_a_notebook_leaves_behind_is_ended(tmp_path, monkeypatch, alone):
+    if not alone:
+        monkeypatch.setenv("PATH", "")
+    file = tmp_path / "ticks"
+    ticks = f"import time\nwhile True:\n    open({str(file)!r}, 'a').write('x')\n    time.sleep(0.05)"
+    child = (
+        f"from subprocess import Popen\nPopen([{sys.executable!r}, '-c', {ticks!r}], start_new_session=True)"
+    )
+    starts = f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', {child!r}])\ntime.sleep(1)"
+    hand_in(tmp_path / "08_attention.ipynb", starts, SOFTMAX)
+    assert grade.grade(tmp_path)[0].status == "right"
+    size = file.stat().st_size
+    time.sleep(0.5)
+    assert 0 < size == file.stat().st_size
+
+
+# A report that is broken off --------------------------------------------------------------------------------
+
+
+def three(folder, cell):
+    """Three notebooks, the second of which has this cell before its answer."""
+    for learner, cells in {"ann": [], "ben": [cell], "cem": []}.items():
+        hand_in(folder / learner / "08_attention.ipynb", *cells, SOFTMAX)
+
+
+def test_who_ends_the_judge_loses_own_marks_only(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    three(tmp_path, "import os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nimport time\ntime.sleep(9)")
+    results = grade.grade(tmp_path)
+    assert statuses(results, "ann") == statuses(results, "cem") == ["right"] + ["not yet"] * 5
+    assert statuses(results, "ben") == ["not judged"] * 6
+    assert (
+        of(results, "ben")["softmax_ds"].diagnosis == "It ended the process of its judge, which ends Python."
+    )
+
+
+def test_a_judge_that_no_signal_reaches_is_ended(monkeypatch, tmp_path):
+    """Such a formula is one call of a library, which Python cannot break off."""
+    power = "import sympy\ndef score_variance(*numbers):\n    return numbers[1] ** (7 * 10**11)"
+    hand_in(tmp_path / "08_attention.ipynb", power)
+    started = time.monotonic()
+    with apart.Judge() as judge_of:
+        monkeypatch.setattr(apart, "TO_START", 1)
+        words, _ = judge_of([power], "attention", 2)
+    assert words["score_variance"][0] != "right" and time.monotonic() - started < 60
+
+
+KILLS = """import os, signal
+parent = int(open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1])
+os.kill(parent, signal.SIGKILL)"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="not Linux")
+def test_a_report_that_was_ended_goes_on_where_it_was(tmp_path):
+    three(tmp_path / "class", KILLS)
+    file = tmp_path / "class.csv"
+
+    def report():
+        command = [sys.executable, "-m", "handgrad.course.grade", tmp_path / "class", "--csv", file]
+        run = subprocess.run(command, env=os.environ | {"PATH": ""}, capture_output=True, text=True)
+        rows = list(csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines()))
+        return run, {row["learner"]: row for row in rows[::-1]}
+
+    run, rows = report()
+    assert run.returncode == -signal.SIGKILL and "ann  ✓" in run.stderr
+    assert rows["ann"]["status"] == "right" and rows["ben"]["diagnosis"] == grade.BEGUN and "cem" not in rows
+    run, rows = report()  # the others first
+    assert run.returncode == -signal.SIGKILL and "ann  ✓" not in run.stderr and "cem  ✓" in run.stderr
+    assert rows["cem"]["status"] == "right" and rows["ben"]["diagnosis"] == grade.GIVEN_UP
+    run, rows = report()
+    assert (
+        run.returncode == 0
+        and "cem  ✓" not in run.stderr
+        and f"ben/08_attention.ipynb: {grade.GIVEN_UP}" in (" ".join(run.stdout.split()))
+    )
+
+
+def test_only_what_has_changed_is_judged_again(tmp_path, monkeypatch):
+    file, judged, before = tmp_path / "a.csv", [], grade.judged
+    three(tmp_path / "class", "1")
+    monkeypatch.setattr(
+        grade, "judged", lambda path, *more: judged.append(path.parent.name) or before(path, *more)
+    )
+    first = grade.grade(tmp_path / "class", csv_file=file)
+    assert grade.grade(tmp_path / "class", csv_file=file) == first and judged == ["ann", "ben", "cem"]
+    hand_in(tmp_path / "class/cem/08_attention.ipynb", WRONG_SOFTMAX)
+    assert statuses(grade.grade(tmp_path / "class", csv_file=file), "cem")[0] == "wrong"
+    assert judged == ["ann", "ben", "cem", "cem"]
+    grade.grade(tmp_path / "class", csv_file=file, again=True)
+    assert judged[4:] == ["ann", "ben", "cem"]
+    assert [path.name for path in tmp_path.glob("a.csv*")] == ["a.csv"]
+
+
+def test_a_file_that_is_no_report_is_not_overwritten(tmp_path, capsys):
+    three(tmp_path, "1")
+    (tmp_path / "marks.csv").write_text("name,mark\nann,1\n")
+    with pytest.raises(SystemExit):
+        grade.main([str(tmp_path), "--csv", str(tmp_path / "marks.csv")])
+    assert "--csv: expected a table of this command, or no file yet" in capsys.readouterr().err
+    assert (tmp_path / "marks.csv").read_text() == "name,mark\nann,1\n"
+
+
+def test_the_teacher_breaks_off(tmp_path, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    three(tmp_path, "1")
+    monkeypatch.setattr(grade, "judged", interrupted)
+    assert grade.main([str(tmp_path)]) == grade.main([str(tmp_path), "--csv", str(tmp_path / "a.csv")]) == 130
+    assert "With --csv FILE it would go on" in (said := capsys.readouterr().err)
+    assert "Start the same command again" in said
+
+
+def test_no_word_of_a_learner_moves_the_cursor_or_spoils_the_file(tmp_path):
+    hand_in(tmp_path / "08_attention.ipynb", "raise ValueError('\\x1b[2J\\ud800\\n✓')")
+    results = grade.grade(tmp_path, csv_file=tmp_path / "a.csv", json_file=tmp_path / "a.json")
+    assert results[0].notes == "code cell 1 raises ValueError:  [2J  ✓"
 
 
 # Whose notebook it is ---------------------------------------------------------------------------------------
@@ -374,20 +656,7 @@ Cells that did not run well
 
 
 def test_an_open_answer_needs_no_words():
-    assert grade.in_words("softmax_ds", judge.softmax_ds(None)) == ("not yet", grade.OPEN, "")
+    assert apart.in_words("softmax_ds", judge.softmax_ds(None)) == ("not yet", grade.OPEN, "")
     assert judge.softmax_ds(None).diagnosis == YOUR_TURN
     assert grade.told(made_up("eva", 1, "not yet", grade.OPEN)) == []
     assert grade.told(made_up("eva", 1, "not yet", "Else.")) == ["      ○ 1 task_1: Else."]
-
-
-def test_what_crosses_over_means_the_same():
-    class Mine(np.ndarray):
-        pass
-
-    narrow = np.zeros((2, 3), np.float32)
-    for value in (None, ..., 1, 2.5, "text", (1, [2.0, None]), True):
-        assert apart.arrived(apart.sendable(value)) == value
-    assert apart.sendable(narrow).dtype == np.float32
-    assert type(apart.sendable(narrow.view(Mine))) is np.ndarray
-    assert type(apart.arrived(apart.sendable({1: 2}))).__name__ == "dict"
-    assert type(apart.arrived(apart.sendable(np.array([Mine], object)))).__name__ == "ndarray"

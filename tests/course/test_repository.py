@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -118,3 +119,28 @@ def test_every_requirement_is_pinned_and_among_the_constraints():
     pinned = {line.lower().replace("_", "-") for line in lines["constraints.txt"] if line}
     assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in direct)
     assert [line for line in direct if line.lower().replace("_", "-") not in pinned] == []
+
+
+def test_an_old_python_is_told_its_version(tmp_path):
+    python = tmp_path / "python3.10"
+    python.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.10.13 || exit 1\n')
+    python.chmod(0o755)
+    command = ["make", "lint", f"PYTHON={python}", f"VENV={tmp_path}/venv"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 2
+    assert f"needs Python 3.11 or newer, and {python} is Python 3.10.13." in run.stderr
+
+
+def test_the_lab_opens_in_a_folder_with_a_space(tmp_path):
+    """Its programs stand in for those of the environment: each prints the words that it is called with."""
+    clone = tmp_path / "my books"
+    (clone / "bin").mkdir(parents=True)
+    shutil.copy(ROOT / "Makefile", clone)
+    for name in ("requirements.txt", "constraints.txt", "pyproject.toml", ".ready"):
+        (clone / name).touch()
+    for name in ("python", "jupyter"):
+        (clone / "bin" / name).write_text('#!/bin/sh\nfor word in "$@"; do echo "$word"; done\n')
+        (clone / "bin" / name).chmod(0o755)
+    run = subprocess.run(["make", "-s", "lab", "VENV=."], cwd=clone, capture_output=True, text=True)
+    settings = f"--LabApp.app_settings_dir={clone}/tools/lab_settings"
+    assert run.stdout.splitlines() == ["tools/lab.py", "lab", settings, "lab"], run.stderr

@@ -150,6 +150,40 @@ def test_and_needs_it(module, extra):
     assert run.returncode != 0 and "which is not declared" in run.stderr, f"{module} does not need {extra}"
 
 
+COMMANDS = {
+    path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", "."): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+}
+
+
+def test_these_are_the_commands():
+    rooms = "course.grade course.progress course.rules fast.parallel".split()
+    assert list(COMMANDS) == [f"handgrad.{room}" for room in rooms]
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_a_command_works_or_says_what_to_install(module):
+    allowed = brought_along(PROJECT["dependencies"]) | {"handgrad"}
+    use = f"import runpy\nsys.argv[1:] = ['--help']\nrunpy.run_module('{module}', None, '__main__', True)"
+    command = [sys.executable, "-c", WITHOUT, " ".join(sorted(allowed)), "", use]
+    run = subprocess.run(command, capture_output=True, text=True)
+    extras = modules()[module].split()
+    if not extras:
+        assert run.returncode == 0 and run.stdout.startswith("usage:"), run.stderr
+        return
+    assert run.returncode == 1 and "Traceback" not in run.stderr, run.stderr
+    said = re.search(r'pip install "handgrad\[([a-z,]+)\]"$', run.stderr.strip())
+    assert said and set(said[1].split(",")) == set(extras), run.stderr
+
+
+def test_the_pages_say_which_extras_there_are():
+    book = PACKAGE.parents[1] / "book"
+    assert "handgrad[book]" in (book / "teaching.md").read_text(encoding="utf-8")
+    page = (book / "api.md").read_text(encoding="utf-8")
+    assert all(f"`{extra}`" in page for extra in EXTRAS)
+
+
 def test_files_that_are_no_python_are_installed_too():
     files = {path.relative_to(PACKAGE.parent) for path in PACKAGE.rglob("*.*") if path.is_file()}
     others = {path for path in files if path.suffix != ".py" and "__pycache__" not in path.parts}

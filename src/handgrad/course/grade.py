@@ -9,45 +9,59 @@ The notebooks are those of `make exercises` or `make lab`, with answers: anna/08
 anna/lab/exercises/08_attention.ipynb, 08_attention_anna.ipynb or anna_08_attention.ipynb. A learner is called
 as the first folder, or as what stands beside the chapter in the name of the file.
 
-**The learners' code runs on this machine, with your rights.** Each notebook runs in a process of its own, in
-a temporary folder, with limited time, and no file of a learner is written to. That guards against mistakes,
-not against malice: take a machine, or a user, on which nothing can be lost.
+Rows are told and saved as they come. With --csv a report that was broken off goes on when it is started
+again: a notebook that has its rows there, and has not changed, is not judged again, unless --again is given.
 
 The judge does not look at the cells that call it. It takes the functions that the exercises of the chapter
-ask for, as they are after the last cell, and calls them from a process in which no line of the learner has
-run. A notebook that cannot be read or run, or belongs to no chapter, is reported, and stops no other.
+ask for, as they are after the last cell. They run in one process, the judge in a second one, the report in a
+third, and what comes back from a notebook is data alone: see `apart`. A notebook that cannot be read or run,
+or belongs to no chapter, is reported, and stops no other.
+
+**The learners' code runs on this machine, with your rights.** Memory, files and time are limited, your
+environment is not handed on, and no file of a learner is written to by this command. But the code can read
+and write what you can, the report's files and this package among them. That guards against mistakes and
+against tricks with the judge, not against somebody who means harm to your account: take a machine, or a user,
+on which nothing can be lost.
 """
 
 import argparse
 import csv
+import hashlib
 import json
+import os
 import re
+import signal
 import sys
 import textwrap
 import unicodedata
 import warnings
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
 
-import nbformat
 from tqdm import tqdm
 
+from .. import __version__
+from ..extras import needs
 from . import judge
-from .apart import Stopped, verdicts
-from .judge.attempt import YOUR_TURN
-from .judge.verdict import MARK, NOT_YET, RIGHT, WRONG
+from .apart import NOT_JUDGED, OPEN, Judge, Stopped, namespaces
+from .judge.verdict import MARK, RIGHT, WRONG
 
-NOT_JUDGED = "not judged"
+with needs("book"):
+    import nbformat
+
 SIGN = MARK | {NOT_JUDGED: "–"}
 ROOMS = {"lab", "notebooks", "exercises"}  # folders of this book, which name no learner
 LIMIT = 60  # seconds
+LARGEST = 5 * 10**7  # bytes of a notebook's file
 OF_SOLUTIONS = "lies in a folder of solutions"
 A_CHAPTER = "is the chapter itself; its exercises lie in the folder beside it"
 OF_THE_LAB = "comes with every `lab`, and holds no exercise"
 OWN = {"progress", "own_layer"}  # such notebooks, made by tools/lab.py
-OPEN = "The answer is still open."
+BEGUN = "The report was broken off while it ran."
+GIVEN_UP = "The report was broken off twice while it ran; with --again it is tried once more."
 COMMON = 3  # mistakes that are told of an exercise
 WIDTH = 98  # columns of a line of the report
 
@@ -65,6 +79,7 @@ class Result:
     where: str  # the place of the mistake, if the judge knows it
     notes: str  # what befell the notebook: cells that raised
     file: str
+    digest: str = ""  # of the file, when it was judged
 
 
 class Unreadable(ValueError):
@@ -119,6 +134,8 @@ def no_answers(path, folder):
 
 def read(path):
     """The sources of a notebook's code cells. Raises Unreadable that says what is wrong with the file."""
+    if path.stat().st_size > LARGEST:
+        raise Unreadable(f"cannot be read as a notebook: it has more than {LARGEST / 1e6:g} MB")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # cells without ids, and other things that no answer depends on
@@ -129,52 +146,56 @@ def read(path):
         raise Unreadable(f"cannot be read as a notebook: {reason}") from error
 
 
+def plain(text):
+    """A learner's words without signs that move a cursor, or cannot be written to a file."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
 # Judging ----------------------------------------------------------------------------------------------------
 
 
-def judged(path, folder, limit=LIMIT):
-    """The Results of one notebook: one for each exercise of its chapter, or one on why there is none."""
-    about = dict(learner=learner_of(path, folder), file=path.relative_to(folder).as_posix())
+def judged(path, folder, limit, judge_of):
+    """The Results of one notebook: one for each exercise of its chapter, or one on why there is none.
+
+    judge_of: a `Judge`.
+    """
     if reason := no_answers(path, folder):
-        return [Result(**about, **NOTHING, status=NOT_JUDGED, diagnosis=f"It {reason}.")]
-    about["chapter"], topic, _ = chapter_of(path.stem)
-    names = list(judge.chapters()[topic])
+        return [nothing(path, folder, f"It {reason}.")]
+    chapter, topic, _ = chapter_of(path.stem)
     try:
-        found, notes = verdicts(read(path), topic, limit)
-    except Unreadable as error:
-        found, notes = dict.fromkeys(names, error), []
-    about["notes"] = "; ".join(notes)
-    results = []
-    for number, name in enumerate(names, 1):
-        status, diagnosis, where = in_words(name, found[name])
-        results.append(
-            Result(**about, number=number, exercise=name, status=status, diagnosis=diagnosis, where=where)
+        found, notes = judge_of(read(path), topic, limit)
+    except (Unreadable, Stopped, OSError, ValueError) as why:
+        found, notes = dict.fromkeys(judge.chapters()[topic], (NOT_JUDGED, f"It {why}.", "")), []
+    notes, blank = plain("; ".join(notes)), nothing(path, folder, "")
+    return [
+        replace(
+            blank,
+            chapter=chapter,
+            number=number,
+            exercise=name,
+            status=status,
+            diagnosis=plain(diagnosis),
+            where=plain(where),
+            notes=notes,
         )
-    return results
+        for number, (name, (status, diagnosis, where)) in enumerate(found.items(), 1)
+    ]
 
 
-NOTHING = dict(chapter="", number=0, exercise="", where="", notes="")
+def nothing(path, folder, reason):
+    """The Result on a notebook that is not judged."""
+    learner, file = plain(learner_of(path, folder)), plain(path.relative_to(folder).as_posix())
+    digest = hashlib.sha256(path.read_bytes() + __version__.encode()).hexdigest()[:16]
+    return Result(learner, "", 0, "", NOT_JUDGED, reason, "", "", file, digest)
 
 
-def in_words(name, found):
-    """(status, diagnosis, where) of what `verdicts` has found of an exercise."""
-    if found is None:
-        return NOT_YET, f"The notebook defines no `{name}`: its cell is missing, or raises.", ""
-    if isinstance(found, str):
-        return WRONG, f"It {found}.", ""
-    if isinstance(found, Stopped | Unreadable):
-        return NOT_JUDGED, f"It {found}.", ""
-    if isinstance(found, Exception):
-        return NOT_JUDGED, f"The judge fails on it: {type(found).__name__}: {found}", ""
-    diagnosis = OPEN if found.diagnosis == YOUR_TURN else found.diagnosis
-    return found.status, diagnosis, found.where
-
-
-def grade(folder, only=(), limit=LIMIT, progress=False):
+def grade(folder, only=(), limit=LIMIT, csv_file=None, json_file=None, again=False, progress=False):
     """The Results of all notebooks in a folder, by chapter and learner.
 
-    only: chapters, "08_attention"; limit: seconds, see `verdicts`. Raises ValueError if there is no such
-    folder, no notebook in it, or no such chapter.
+    only: chapters, "08_attention"; limit: seconds, see `verdicts`; csv_file, json_file: see `save`, which is
+    called for every notebook. A notebook that is as it was when its rows in csv_file were written is not
+    judged, unless `again`. Raises ValueError if there is no such folder, no notebook in it, no such chapter,
+    or if csv_file is there and was not written by this function.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -184,11 +205,30 @@ def grade(folder, only=(), limit=LIMIT, progress=False):
     if not files:
         kind = f"notebooks of {', '.join(only)}" if only else "notebooks (.ipynb)"
         raise ValueError(f"FOLDER: expected {kind} in {folder}, found none")
-    results = []
-    for path in (bar := tqdm(files, unit="notebook", disable=not progress)):
-        bar.set_postfix_str(path.relative_to(folder).as_posix()[-40:])
-        results += judged(path, folder, limit)
-    return sorted(results, key=lambda r: (r.chapter, r.learner.casefold(), r.file, r.number))
+    saved = {} if again or not csv_file or not Path(csv_file).exists() else load(csv_file)
+    blank = {path: nothing(path, folder, BEGUN) for path in files}
+    found = {
+        path: saved[(row.file, row.digest)] for path, row in blank.items() if (row.file, row.digest) in saved
+    }
+    begun = [path for path, rows in found.items() if rows[0].diagnosis == BEGUN]
+    todo = [path for path in files if path not in found] + begun  # what may have ended the last report last
+
+    def results():
+        return sorted(
+            (row for rows in found.values() for row in rows),
+            key=lambda r: (r.chapter, r.learner.casefold(), r.file, r.number),
+        )
+
+    with Judge() as judge_of, tqdm(todo, unit="notebook", disable=not progress) as bar:
+        for path in bar:
+            bar.set_postfix_str(blank[path].file[-40:])
+            found[path] = [replace(blank[path], diagnosis=GIVEN_UP if path in begun else BEGUN)]
+            save(results(), csv_file, json_file)
+            found[path] = judged(path, folder, limit, judge_of)
+            save(results(), csv_file, json_file)
+            if progress:
+                bar.write(in_short(found[path]), file=sys.stderr)
+    return results()
 
 
 def is_of(path, topics):
@@ -236,6 +276,14 @@ def table(results, why=False):
         for diagnosis, count in Counter(r.diagnosis for r in rows if r.status == WRONG).most_common(COMMON):
             lines += wrapped(f"{count} × {diagnosis}", 6)
     return "\n".join(lines)
+
+
+def in_short(results):
+    """The Results of one notebook in a line."""
+    first = results[0]
+    if not first.exercise:
+        return f"{first.file}: {first.diagnosis}"
+    return f"{first.chapter}  {first.learner}  {'  '.join(SIGN[r.status] for r in results)}  {share(results)}"
 
 
 def told(result):
@@ -301,15 +349,38 @@ def totals(results):
 
 
 def save(results, csv_file=None, json_file=None):
-    """Write the Results as a table for spreadsheets, as JSON, or both."""
+    """Write the Results as a table for spreadsheets, as JSON, or both: always the whole of it, or nothing."""
     rows = [asdict(result) for result in results]
     if csv_file:
-        with open(csv_file, "w", encoding="utf-8-sig", newline="") as file:  # the mark lets Excel read names
-            writer = csv.DictWriter(file, [field.name for field in fields(Result)])
+        with written(csv_file, encoding="utf-8-sig", newline="") as file:  # the mark lets Excel read names
+            writer = csv.DictWriter(file, COLUMNS)
             writer.writeheader()
             writer.writerows(rows)
     if json_file:
-        Path(json_file).write_text(json.dumps(rows, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        with written(json_file, encoding="utf-8") as file:
+            file.write(json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
+
+
+COLUMNS = [field.name for field in fields(Result)]
+
+
+@contextmanager
+def written(path, **how):
+    """A file to write to that takes the place of another one when it is complete."""
+    new = Path(f"{path}.new")
+    with open(new, "w", **how) as file:
+        yield file
+    os.replace(new, path)
+
+
+def load(csv_file):
+    """{(file, its digest): its Results} as `save` has written them. Raises ValueError for another table."""
+    with open(csv_file, encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file)
+        if reader.fieldnames != COLUMNS:
+            raise ValueError(f"--csv: expected a table of this command, or no file yet, got {csv_file}")
+        rows = [Result(**row | {"number": int(row["number"])}) for row in reader]
+    return {key: list(of_file) for key, of_file in groupby(rows, lambda r: (r.file, r.digest))}
 
 
 def main(arguments=None):
@@ -328,6 +399,9 @@ def main(arguments=None):
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write one row for each exercise")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the same as JSON")
     parser.add_argument(
+        "--again", action="store_true", help="judge notebooks again whose rows are in the file of --csv"
+    )
+    parser.add_argument(
         "--limit",
         type=float,
         default=LIMIT,
@@ -337,13 +411,25 @@ def main(arguments=None):
     given = parser.parse_args(arguments)
     if not given.limit > 0:
         parser.error(f"--limit: expected a positive number of seconds, got {given.limit:g}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the processes are to end with this one
+    if not namespaces():
+        print(NO_NAMESPACES, file=sys.stderr)
     try:
-        results = grade(given.folder, given.only, given.limit, progress=True)
-        print(report(results, given.why))
-        save(results, given.csv, given.json)
+        files = dict(csv_file=given.csv, json_file=given.json, again=given.again)
+        print(report(grade(given.folder, given.only, given.limit, **files, progress=True), given.why))
     except (ValueError, OSError) as error:
         parser.error(str(error))
+    except KeyboardInterrupt:
+        print(GOES_ON if given.csv else WOULD_GO_ON, file=sys.stderr)
+        return 130
     return 0
+
+
+NO_NAMESPACES = (
+    "This system gives no namespaces to its users, so notebooks reach the network and other processes."
+)
+GOES_ON = "Broken off. Start the same command again, and it goes on where it was."
+WOULD_GO_ON = "Broken off. With --csv FILE it would go on where it was, started again."
 
 
 if __name__ == "__main__":

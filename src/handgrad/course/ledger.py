@@ -19,10 +19,13 @@ import optree
 from .. import check, model
 from ..algebra import is_shape
 from ..config import bert_base, gpt2_small, llama_like, named, shapes, vaswani_base
-from ..fast import step
+from ..extras import needs
 from ..mutants import wrong_backwards
 from ..ops.table import OPS
 from .tables import markdown
+
+with needs("fast"):
+    from ..fast import step
 
 SEED = 0
 SMALL = dict(V=23, D=16, H=4, F=24, N=2, pad=0)

@@ -63,7 +63,10 @@ def show(folder="."):
     """
     file = file_above(folder)
     if file is None:
-        raise FileNotFoundError(f"{Path(folder).resolve()}: expected the file {FILE}, which make lab makes")
+        raise FileNotFoundError(
+            f"{Path(folder).resolve()}: expected the file {FILE}, in which the judge keeps what it says. "
+            "`make lab` makes it; without the book, make an empty one beside the folder `exercises`."
+        )
     best = {}
     for entry in verdicts(file):
         statuses = {best.get(entry["exercise"], NOT_YET), entry["status"]}

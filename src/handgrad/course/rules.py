@@ -18,10 +18,13 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-import nbformat
+from ..extras import needs
 
-from . import evidence
-from .evidence import NOT_RUN, imported, origin, parse
+with needs("book"):
+    import nbformat
+
+    from . import evidence
+    from .evidence import NOT_RUN, imported, origin, parse
 
 # Reading ----------------------------------------------------------------------------------------------------
 

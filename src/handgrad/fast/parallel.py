@@ -25,18 +25,22 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-import torch
-import torch.distributed as dist
 from optree import tree_leaves, tree_map
 from optree.integrations.numpy import tree_ravel
 
 from .. import data, model, train
 from ..algebra import check_array
 from ..config import gpt2_small, vaswani_base
+from ..extras import needs
 from ..model import check_batch, targets_of
-from . import step, update
-from .memory import Workspace, shares
-from .sharing import keeps_of
+
+with needs("oracle", "fast"):
+    import torch
+    import torch.distributed as dist
+
+    from . import step, update
+    from .memory import Workspace, shares
+    from .sharing import keeps_of
 
 
 def rows_of(rank, processes, B):
