@@ -146,6 +146,11 @@ def greater(x, y):
     return np.greater(x, y, dtype=object)
 
 
+def less_equal(x, y):
+    """x ≤ y, entry by entry, left as relations between expressions."""
+    return np.less_equal(x, y, dtype=object)
+
+
 def where(condition, a, b):
     """Choose a or b: by a Boolean array, or by relations such as x > 0 between expressions."""
     condition = np.asarray(condition)
@@ -157,6 +162,8 @@ def where(condition, a, b):
     def choose(relation, a, b):
         if relation in (True, False, sympy.true, sympy.false):
             return a if relation else b
+        if isinstance(relation, sympy.Lt | sympy.Le):  # the opposite of >, away from the kink
+            return a + step(relation.lts - relation.gts) * (b - a)
         return b + step(relation.gts - relation.lts) * (a - b)
 
     return np.vectorize(choose, otypes=[object])(condition, a, b)
