@@ -156,8 +156,8 @@ class Proof:
         if undecided:
             name, i, gap = undecided[0]
             raise NotProved(
-                f"d{name}{list(i)}: not proved. The derivative minus the code is 0 at random points, but SymPy "
-                f"does not reduce it to 0: {_cut(gap)}"
+                f"d{name}{list(i)}: not proved. The derivative minus the code is 0 at random points, but "
+                f"SymPy does not reduce it to 0: {_cut(gap)}"
             )
         return sum(wanted.size for wanted in self.wanted)
 

@@ -670,7 +670,7 @@ def evaluate(e, values, digits=15):
 
 
 def _enclosure(e, values, digits):
-    """An interval, rounded outwards at this precision, that holds the number that e takes; None if e has none.
+    """An interval, rounded outwards at this precision, that holds the number that e takes, or None.
 
     It is as sure as mpmath's functions: of those that have no interval arithmetic there, three values within
     an interval are taken and the interval of the results made three times as wide.
@@ -683,7 +683,7 @@ def _enclosure(e, values, digits):
 
 
 def _whole_numbers_apart(e):
-    """Integers within e, but for those that say a place, as arguments of `whole`: 1/3 is no quotient of ints."""
+    """Integers in e, but for those that say a place, as arguments of `whole`: Python's 1/3 is no exact one."""
     if isinstance(e, KroneckerDelta):
         return e
     if isinstance(e, Symbol | Indexed):
@@ -698,7 +698,7 @@ _whole = sp.Function("whole", real=True)
 
 @cache
 def _intervals(digits):
-    """mpmath's interval arithmetic in this precision, and the functions and constants that a formula names."""
+    """mpmath's interval arithmetic in this precision, and the functions and constants of formulas."""
     context = MPIntervalContext()
     context.dps = digits
     real = context.mpf

@@ -762,7 +762,7 @@ EQUAL = (
 
 @pytest.mark.parametrize("name", EQUAL)
 def test_no_true_identity_is_refuted_by_numbers_alone(name):
-    """Asked of the numbers even where the normal form proves it; at 50 digits without intervals, some fall."""
+    """Asked of the numbers even where the normal form proves it. Without intervals some would be refuted."""
     a, b = map(sp.sympify, EQUAL[name])
     for seed in range(3):
         for lowest in (0.5, -3.0):
