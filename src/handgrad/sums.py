@@ -683,7 +683,7 @@ def _enclosure(e, values, digits):
 
 
 def _whole_numbers_apart(e):
-    """Integers in e, but for those that say a place, as arguments of `whole`: Python's 1/3 is no exact one."""
+    """Integers in e, but for places, as arguments of `whole`: the 1/3 of Python is no exact one."""
     if isinstance(e, KroneckerDelta):
         return e
     if isinstance(e, Symbol | Indexed):

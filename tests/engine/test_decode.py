@@ -68,7 +68,7 @@ def test_a_beam_that_holds_everything_finds_the_best_sentence(alpha, rng):
 
 
 def plain_beam(next_logits, row, width, max_length, alpha, V):
-    """One sentence of `decode.beam` in lists: (score, its tokens), and whether one ended before others grew."""
+    """One sentence of `decode.beam` in lists: score, tokens, and whether one ended before others grew."""
     kept, early = [(0.0, (), False)], False  # log probability, tokens, ended
 
     def score(beginning):

@@ -518,7 +518,7 @@ def shared_weight(module):
 
 @pytest.mark.parametrize("share", [shared_layer, shared_weight])
 def test_a_parameter_in_two_places_is_refused(share, transformers):
-    """Its gradient in torch is the sum of both; here each place has its own, and could be given its own value."""
+    """Its gradient in torch is the sum of both; here each place has its own, and may get its own value."""
     module = made(transformers, "Llama")
     share(module)
     with pytest.raises(ValueError, match=r"weight: expected a parameter of one layer, got one that several"):

@@ -2,8 +2,8 @@
 
 import copy
 import dataclasses
-import inspect
 import functools
+import inspect
 import json
 import math
 import os
