@@ -22,6 +22,8 @@ import optree
 
 from .blocks import SITES
 from .config import Config, check_params, named
+from .ops import GATED
+from .ops.activations import ACTIVATIONS as FUNCTIONS
 
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 ACTIVATIONS |= {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
@@ -29,6 +31,8 @@ GATES = {"silu": "swiglu", "swish": "swiglu", "gelu": "geglu"}
 """The names that transformers has for ours, and for what stands in our gates."""
 UNREAD = ("bert.pooler.", "cls.seq_relationship.", "cls.predictions.bias")
 """What the logits of BERT do not need: the head of next sentences, and a second name of the last bias."""
+NAMES_OF_ACTIVATIONS = ("act", "act_fn", "intermediate_act_fn", "transform_act_fn")
+"""Where the models of transformers keep what their configuration calls the activation."""
 
 
 def read(module):
@@ -56,8 +60,8 @@ def read_gradients(module):
 def write(params, module):
     """Copy params into the module, which is returned: `read(module)` gives them again.
 
-    Raises ValueError as `read` does, and unless the leaves and shapes are those of `read(module)`; a β that
-    the module does not have must be 0.
+    Raises ValueError as `read` does, and unless the leaves and shapes are those of `read(module)` and hold
+    finite real numbers; a β that the module does not have must be 0. Then nothing is written.
     """
     (_, places), (_, wanted) = describe(module), read(module)
     expected, got = optree.tree_paths(wanted), optree.tree_paths(params)
@@ -65,6 +69,9 @@ def write(params, module):
     flat, start = _flat(module, lambda p: p), 1
     for path, leaf, place in zip(got, optree.tree_leaves(params), optree.tree_leaves(places), strict=True):
         name = f"params{named(path)}"
+        leaf = np.asarray(leaf.detach().cpu() if hasattr(leaf, "detach") else leaf)
+        _expect(leaf.dtype.kind in "fiu", name, "real numbers", leaf.dtype)
+        _expect(np.isfinite(leaf).all(), name, "finite numbers", leaf[~np.isfinite(leaf)][:1])
         _expect(np.shape(leaf) == place.shape, name, f"shape {place.shape}", np.shape(leaf))
         _expect(place.all() or not np.any(leaf), name, "0, since the module has none", leaf)
         flat[place] = leaf
@@ -85,15 +92,42 @@ def describe(module):
         places[id(p)] = np.arange(start, start + p.numel()).reshape(p.shape)
         start += p.numel()
 
+    for path, part in module.named_modules():
+        for own in ("weight", "bias", "in_proj_weight", "in_proj_bias"):
+            plain = getattr(part, own, None) is None or id(getattr(part, own)) in places
+            _expect(plain, f"{path}.{own}", "a parameter", "what pruning or weight_norm computes from others")
+
     def at(parameter):
         taken.add(id(parameter))
         return places[id(parameter)]
 
     config, tree = READERS[name](module, at)
+    twice = np.bincount(
+        np.concatenate([place.ravel() for place in optree.tree_leaves(tree)]), minlength=start
+    )
     for path, p in module.named_parameters():
         read = id(p) in taken or path.startswith(UNREAD)
         _expect(read, path, "no parameter of this name", f"one of shape {tuple(p.shape)}")
+        shared = id(p) in taken and twice[places[id(p)].flat[0]] > 1
+        _expect(not shared, path, "a parameter of one layer", "one that several layers share")
+    if isinstance(config, Config):
+        _check_parts(module, config)
     return config, tree
+
+
+def _check_parts(module, config):
+    """Raise ValueError unless activations and scores of a model are what its configuration says."""
+    import torch
+
+    name, points = GATED.get(config.activation, config.activation), np.linspace(-3, 3, 13)
+    wanted = FUNCTIONS[name][0](points)[0]
+    for path, part in module.named_modules():
+        for own in NAMES_OF_ACTIVATIONS:
+            if callable(f := getattr(part, own, None)):
+                same = np.allclose(f(torch.from_numpy(points)).numpy(), wanted, rtol=0, atol=1e-6)
+                _expect(same, f"{path}.{own}", f"{name}, as the configuration says", f)
+        scaling = getattr(part, "scaling", None) or config.K**-0.5
+        _expect(np.isclose(scaling, config.K**-0.5), f"{path}.scaling", config.K**-0.5, scaling)
 
 
 def _look_up(config, places, module, of):
@@ -132,6 +166,8 @@ def _layer(layer, name, path, at):
         return {"gamma": at(layer.weight)}
     if kind == "LayerNorm":
         _expect(layer.weight is not None, f"{path}.elementwise_affine", True, False)
+        axes = tuple(layer.normalized_shape)
+        _expect(len(axes) == 1, f"{path}.normalized_shape", "the last axis alone", axes)
         gamma = at(layer.weight)
         return {"gamma": gamma, "beta": 0 * gamma if layer.bias is None else at(layer.bias)}
     known = ("Linear", "NonDynamicallyQuantizableLinear", "Conv1D")
@@ -271,6 +307,7 @@ def _bert(module, at):
     """Devlin et al. (2019), with the head for masked words."""
     c, hidden = module.config, "hidden_dropout_prob"
     only = dict(is_decoder=False, add_cross_attention=False, position_embedding_type="absolute")
+    _expect(c.type_vocab_size >= 1, "config.type_vocab_size", "at least 1", c.type_vocab_size)
     dropout = {"embedding": hidden, "attention": "attention_probs_dropout_prob", "sublayer": hidden}
     sizes = dict(F="intermediate_size", T_max="max_position_embeddings", segments="type_vocab_size")
     told = _settings(c, only, dropout, **sizes)

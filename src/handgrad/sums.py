@@ -19,21 +19,27 @@ A proof that a − b = 0 reads that form as a rational function of its sums, ent
 """
 
 import math
+from functools import cache
 from itertools import chain, count, groupby, product
 
 import mpmath
 import numpy as np
 import sympy as sp
+from mpmath.ctx_iv import MPIntervalContext
 from sympy import Add, Indexed, IndexedBase, KroneckerDelta, Mul, Sum, Symbol, sympify
 from sympy.core.function import AppliedUndef
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 from sympy.functions.elementary.trigonometric import TrigonometricFunction
 from sympy.utilities.iterables import sift
 
+from .symbolic import NotProved
+
 _NAMES = ("k", "l", "m", "r", "s", "t", "u", "v", "w", "p", "q")  # how summation indices are printed
 _FREE, _CANONICAL = 0, -1  # marks of an Index: written by the reader, named by the normal form
 _unique = count(1)  # all other marks
 _WRITTEN_OUT = 64  # a proof writes a sum of at most so many terms, a number, term by term
+_DIGITS = (60, 240, 960)  # with which random points are computed: more only if too many cancel
+_SHOWN = 200  # characters of a difference that an error prints
 _MULTIPLY = dict(mul=True, multinomial=False, power_exp=False, power_base=False, log=False, basic=False)
 
 
@@ -465,8 +471,12 @@ def prove_equal(a, b, rng=None):
 
     All sizes are ≥ 1; all values are real and such that each part of both sides is a real number, as in
     (x² − 1)/(x − 1) = x + 1.
-    The message tells two cases apart: refuted, with sizes and numbers where a ≠ b; or not proved, when random
-    numbers (drawn from rng) show no difference and yet the normal form of a − b is not recognised as 0.
+    The message tells two cases apart: refuted, "not equal", with sizes and numbers where a ≠ b; or "not
+    proved", a `NotProved`, when random numbers (drawn from rng) show no difference and yet the normal form of
+    a − b is not recognised as 0.
+    A point refutes only if two intervals that hold left and right for certain, whatever was rounded, do not
+    meet. They are computed with 60 digits, and with more, up to 960, as long as cancellation leaves them
+    wider than 50 digits. So sides that differ by 1 part in 10⁵⁰ are told apart, and equal ones never are.
     Raises what `random_values` and `evaluate` raise where no numbers can be given, TypeError if a or b is no
     expression.
 
@@ -488,19 +498,52 @@ def prove_equal(a, b, rng=None):
     agree = 0
     for lowest in 5 * [0.5] + 5 * [-3.0]:  # many formulas have no real value at negative entries
         values = random_values(sp.Tuple(a, b), rng, lowest=lowest)
-        left, right = evaluate(a, values, digits=50), evaluate(b, values, digits=50)
-        if not np.isfinite([left, right]).all():
+        sides = _enclosed_sides(a, b, values)
+        if sides is None:
             continue
-        if not np.isclose(left, right, rtol=1e-9, atol=1e-12):
+        left, right = sides
+        if left.b < right.a or right.b < left.a:
             scalars = ", ".join(f"{name} = {value}" for name, value in values.items() if np.ndim(value) == 0)
             where = f"{scalars} and random arrays" if scalars else "every point"
+            left, right = _told_apart(left, right)
             raise AssertionError(
-                f"not equal. At {where}:\n  left  = {left:.6g}\n  right = {right:.6g}\n"
-                f"left − right = {difference}"
+                f"not equal. At {where}:\n  left  = {left}\n  right = {right}\n"
+                f"left − right = {_shortened(difference)}"
             )
         agree += 1
     seen = f"though {agree} random points agree" if agree else "and no random point gives two real numbers"
-    raise AssertionError(f"not proved, {seen}.\nleft − right = {difference}")
+    raise NotProved(f"not proved, {seen}.\nleft − right = {_shortened(difference)}")
+
+
+def _enclosed_sides(a, b, values):
+    """Intervals that hold a and b, disjoint or of 50 digits; None if there are no such real numbers."""
+    for digits in _DIGITS:
+        sides = [_enclosure(e, values, digits) for e in (a, b)]
+        if None in sides:
+            return None
+        left, right = sides
+        if left.b < right.a or right.b < left.a:
+            return left, right
+        if all(side.delta <= 1e-50 * max(abs(side).b, 1) for side in sides):
+            return left, right
+    return None
+
+
+def _told_apart(left, right):
+    """Two different numbers as text, to 6 digits, or as many as show the difference."""
+    with mpmath.workdps(max(_DIGITS)):
+        numbers = [mpmath.mpf(side.mid) for side in (left, right)]
+        texts = [f"{float(number):.6g}" for number in numbers]
+        for digits in range(7, max(_DIGITS)):
+            if texts[0] != texts[1]:
+                break
+            texts = [mpmath.nstr(number, digits) for number in numbers]
+    return texts
+
+
+def _shortened(difference):
+    text = str(difference)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} … ({len(text):,} characters)"
 
 
 def _vanishes(e):
@@ -622,16 +665,108 @@ def evaluate(e, values, digits=15):
     """The number that e takes. values maps each array, size, symbol and free index of e to its value.
 
     Plain loops, independent of `normal_form`, so that each can check the other; with more than 15 digits in
-    mpmath's numbers, in which little is lost where large terms cancel. NaN where e has no real value, such as
-    log(−1) or 1/0.
+    intervals of that precision, of which the middle is given: little is lost where large terms cancel. NaN
+    where e has no real value, such as log(−1) or 1/0.
     Raises ValueError if a value is missing, if one does not fit (an index or a label outside its range, a
-    size of 2.5), or if e holds a function that nobody defined.
+    size of 2.5), or if e holds a function that nobody defined or that has no numbers, such as DiracDelta.
 
     >>> D, x = sizes("D"), arrays("x")
     >>> evaluate(total(lambda k: x[k] ** 2, D), {D: 3, x: [1.0, 2.0, 3.0]})
     14.0
     """
-    e = _checked_and_fresh(_expression(e, "e"))
+    e = _expression(e, "e")
+    if digits > 15:
+        interval = _enclosure(e, values, digits)
+        return math.nan if interval is None else float(mpmath.mpf(interval.mid))
+    number = _computed(e, values, np.float64, ["math", "scipy"])
+    return math.nan if number is None or isinstance(number, complex) else float(number)
+
+
+def _enclosure(e, values, digits):
+    """An interval, rounded outwards at this precision, that holds the number that e takes, or None.
+
+    It is as sure as mpmath's functions: of those that have no interval arithmetic there, three values within
+    an interval are taken and the interval of the results made three times as wide.
+    """
+    context, functions = _intervals(digits)
+    with mpmath.workdps(digits + 10):
+        number = _computed(_whole_numbers_apart(e), values, context.mpf, [functions, "mpmath"])
+        number = None if number is None else context.convert(number)
+        return None if number is None or not mpmath.isfinite(mpmath.mpf(number.delta)) else number
+
+
+def _whole_numbers_apart(e):
+    """Integers in e, but for places, as arguments of `whole`: the 1/3 of Python is no exact one."""
+    if isinstance(e, KroneckerDelta):
+        return e
+    if isinstance(e, Symbol | Indexed):
+        return _whole(e) if e.is_integer and not _is_length(e) else e
+    if isinstance(e, Sum):
+        return Sum(_whole_numbers_apart(e.function), *e.limits)
+    return e.func(*map(_whole_numbers_apart, e.args)) if e.args else e
+
+
+_whole = sp.Function("whole", real=True)
+
+
+@cache
+def _intervals(digits):
+    """mpmath's interval arithmetic in this precision, and the functions and constants of formulas."""
+    context = MPIntervalContext()
+    context.dps = digits
+    real = context.mpf
+
+    def decided(compare):
+        def strict(x, y):
+            answer = compare(x, y)
+            if answer is None:
+                raise ArithmeticError("the intervals meet")
+            return answer
+
+        return strict
+
+    for name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"):
+        setattr(real, name, decided(getattr(real, name)))
+
+    def within(*numbers):
+        return real([min(numbers), max(numbers)])
+
+    def ends(x):
+        return (mpmath.mpf(x.a), mpmath.mpf(x.mid), mpmath.mpf(x.b)) if isinstance(x, real) else (x,)
+
+    def enclosed(function):
+        def of_intervals(*arguments):
+            found = [function(*places) for places in product(*map(ends, arguments))]
+            if any(isinstance(number, mpmath.mpc) for number in found):
+                raise ValueError("no real number")
+            room = max(found) - min(found) + max(map(abs, found)) * mpmath.mpf(10) ** -digits
+            return within(min(found) - room, max(found) + room)
+
+        return of_intervals
+
+    def root(x):
+        x = context.convert(x)
+        return context.sqrt(real([max(0, mpmath.mpf(x.a)), x.b]) if x.b >= 0 else x)
+
+    def extreme(choose):
+        def of_intervals(*arguments):
+            sides = [ends(context.convert(x)) for x in arguments]
+            return real([choose(side[0] for side in sides), choose(side[-1] for side in sides)])
+
+        return of_intervals
+
+    with mpmath.workdps(digits + 10):
+        functions = {name: enclosed(f) for name, f in vars(mpmath).items() if callable(f)}
+        for name in ("e", "pi", "phi", "euler", "catalan"):
+            functions[name] = enclosed(lambda name=name: +getattr(mpmath, name))()
+    functions |= {name: getattr(context, name) for name in ("exp", "log", "sin", "cos", "tan")}
+    exact = {"mpf": lambda number: real(mpmath.mpf(number)), "whole": real, "sqrt": root}
+    return context, functions | exact | {"max": extreme(max), "min": extreme(min)}
+
+
+def _computed(e, values, real, modules):
+    """The number of e in the arithmetic of `real`, with functions of these modules; None if there is none."""
+    e = _checked_and_fresh(e)
     given = {getattr(key, "label", key): value for key, value in values.items()}
     free = sorted(_free_symbols(e), key=lambda symbol: symbol.sort_key())
     for symbol in free:
@@ -644,24 +779,24 @@ def evaluate(e, values, digits=15):
                 raise ValueError(f"values: expected {symbol} within 0 … {size - 1}, got {given[symbol]}")
         elif np.ndim(given[symbol]) == 0 and not _fits(given[symbol], symbol):
             raise ValueError(f"values: {symbol} is by its assumptions no such number as {given[symbol]}")
-    if unknown := e.atoms(AppliedUndef):
+    if unknown := {f for f in e.atoms(AppliedUndef) if f.func != _whole}:
         raise ValueError(f"e: expected functions that have numbers, got {unknown}")
     lengths = {symbol: sp.Integer(given[symbol]) for symbol in free if _is_length(symbol)}
     others = [symbol for symbol in free if symbol not in lengths]
     bound = [k for k in e.atoms(Index) if k not in free]
     plain = {symbol: Symbol(f"a{number}") for number, symbol in enumerate([*others, *bound])}
-    real, modules = (mpmath.mpf, ["mpmath"]) if digits > 15 else (np.float64, ["math", "scipy"])
     numbers = [_plain(given[symbol], real) for symbol in others]
     e = e.xreplace(plain | lengths)
     if e.has(sp.zoo, sp.nan):
-        return math.nan
+        return None
     compute = sp.lambdify([plain[symbol] for symbol in others], e, modules)
     try:
-        with mpmath.workdps(digits), np.errstate(all="ignore"):
-            number = compute(*numbers)
-            return math.nan if isinstance(number, (complex, mpmath.mpc)) else float(number)
+        with np.errstate(all="ignore"):
+            return compute(*numbers)
+    except NameError as error:
+        raise ValueError(f"e: expected functions that have numbers, got {error.name}") from None
     except (ArithmeticError, ValueError):  # how math and mpmath say that there is no real number
-        return math.nan
+        return None
 
 
 def _plain(number, real):

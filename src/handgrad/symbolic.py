@@ -37,13 +37,32 @@ from numpy import (  # noqa: F401  (these work on object arrays as they are)
 _fresh = itertools.count()
 
 
+class NotProved(AssertionError):
+    """No proof was found, and no number that refutes: the statement may be right."""
+
+
 class step(sympy.Function):
-    """1 where its argument is positive, else 0; constant, hence without derivative, away from 0."""
+    """1 where its argument is positive, else 0; constant, hence without derivative, away from 0.
+
+    It knows step(u)ⁿ = step(u) for n > 0, and step(c u step(v)) = step(u) step(v) for a known c > 0.
+    """
+
+    is_integer = is_nonnegative = True
 
     @classmethod
     def eval(cls, x):
         if x.is_number:
             return sympy.Integer(1 if x > 0 else 0)
+        if x.is_positive or x.is_nonpositive:
+            return sympy.Integer(bool(x.is_positive))
+        factors = sympy.Mul.make_args(x)
+        steps = [factor for factor in factors if isinstance(factor, step)]
+        others = [factor for factor in factors if factor not in steps and not factor.is_positive]
+        if len(steps) + len(others) < len(factors) or steps:
+            return sympy.Mul(step(sympy.Mul(*others)), *steps)
+
+    def _eval_power(self, exponent):
+        return self if exponent.is_positive else None
 
     def fdiff(self, argindex=1):
         return sympy.Integer(0)
@@ -127,6 +146,11 @@ def greater(x, y):
     return np.greater(x, y, dtype=object)
 
 
+def less_equal(x, y):
+    """x ≤ y, entry by entry, left as relations between expressions."""
+    return np.less_equal(x, y, dtype=object)
+
+
 def where(condition, a, b):
     """Choose a or b: by a Boolean array, or by relations such as x > 0 between expressions."""
     condition = np.asarray(condition)
@@ -138,6 +162,8 @@ def where(condition, a, b):
     def choose(relation, a, b):
         if relation in (True, False, sympy.true, sympy.false):
             return a if relation else b
+        if isinstance(relation, sympy.Lt | sympy.Le):  # the opposite of >, away from the kink
+            return a + step(relation.lts - relation.gts) * (b - a)
         return b + step(relation.gts - relation.lts) * (a - b)
 
     return np.vectorize(choose, otypes=[object])(condition, a, b)
@@ -194,17 +220,26 @@ def _is_symbolic(leaf):
 
 
 def is_zero(expression):
-    """Whether a SymPy expression in real symbols is identically 0.
+    """Whether a SymPy expression in real symbols is identically 0, kinks aside; None if that stays open.
 
     It is not if its value at one of three random points, computed with 50 digits, is not. Otherwise every
-    exp(u), erf(u), ... , every reciprocal 1/u and every root √u becomes a symbol r of its own. What remains
-    is a polynomial. It is reduced by r u = 1 for reciprocals and r² = u for roots, outermost first, and all
-    its coefficients must cancel: then the expression is 0. What is left to doubt is left to SymPy's simplify.
+    exp(u), erf(u), step(u), ... , every reciprocal 1/u and every root √u becomes a symbol r of its own. What
+    remains is a polynomial. It is reduced by r u = 1 for reciprocals and r² = u for roots, outermost first,
+    and by r² = r for steps, of which step(-u) is 1 - step(u) and step(u²) is 1. All its coefficients must
+    cancel: then the expression is 0. What is left to doubt is left to SymPy's simplify, and then to 30 more
+    points, since a wrong step may show at few of them.
     """
     expression = sympy.sympify(expression)
     rng = np.random.default_rng(0)
     its_parts = parts(expression)
-    if any_of(abs(_values(its_parts, rng)[expression].evalf(50)) > 1e-30 for _ in range(3)):
+
+    def differs(points):
+        return any_of(abs(_values(its_parts, rng)[expression].evalf(50)) > 1e-30 for _ in range(points))
+
+    def undecided():
+        return True if sympy.simplify(expression) == 0 else False if differs(30) else None
+
+    if differs(3):
         return False
     opaque, powers = {}, []  # symbol of each opaque part; (symbol, base, sign, denominator) of each power
 
@@ -227,6 +262,14 @@ def is_zero(expression):
     def polynomial(e):
         if isinstance(e, sympy.exp):  # SymPy joins exp(a) exp(b) to exp(a + b); take it apart again
             return sympy.Mul(*map(exponential, sympy.Add.make_args(e.exp)))
+        if isinstance(e, step):
+            inner = sympy.expand(e.args[0]).primitive()[1]
+            if inner.is_nonnegative and _vanishes_nowhere_wide(inner):
+                return sympy.Integer(1)
+            turned = inner.could_extract_minus_sign() and _vanishes_nowhere_wide(inner)
+            side = step(-inner if turned else inner)
+            side = opaque.setdefault(side, sympy.Dummy()) if isinstance(side, step) else polynomial(side)
+            return 1 - side if turned else side
         if e.is_Function or e.is_NumberSymbol or (e.is_Pow and not e.exp.is_Rational):
             return opaque.setdefault(e, sympy.Dummy())
         if e.is_Pow:
@@ -236,7 +279,7 @@ def is_zero(expression):
     as_polynomial = polynomial(expression)
     symbols = sorted(as_polynomial.free_symbols.union(*(b.free_symbols for _, b, _, _ in powers)), key=str)
     if not symbols:
-        return sympy.simplify(expression) == 0
+        return True if as_polynomial == 0 else undecided()
     ring = sympy.polys.rings.PolyRing(
         [*symbols, *(r for r, _, _, _ in powers if r not in symbols)], sympy.QQ, "lex"
     )
@@ -244,9 +287,25 @@ def is_zero(expression):
     for symbol, base, sign, denominator in reversed(powers):
         place, base = ring.symbols.index(symbol), ring.from_expr(base)
         remaining = [part for p in remaining for part in _reduce(p, ring, place, base, sign, denominator)]
-    if not any_of(remaining):
+    steps = {ring.symbols.index(r) for e, r in opaque.items() if isinstance(e, step) and r in ring.symbols}
+    if not any_of(_is_left(p, steps) for p in remaining):
         return True
-    return sympy.simplify(expression) == 0
+    return undecided()
+
+
+def _vanishes_nowhere_wide(u):
+    """Whether u is 0 at single points at most, no region: analytic, and not 0 at a random point."""
+    value = _values(parts(u), np.random.default_rng(0))[u]
+    return not u.has(step, sympy.Abs) and abs(value.evalf(50)) > 1e-30
+
+
+def _is_left(p, places):
+    """Whether a term of the polynomial p is left where r² = r for the generators at these places."""
+    by_monomial = {}
+    for monomial, coefficient in p.terms():
+        reduced = tuple(min_of(k, 1) if place in places else k for place, k in enumerate(monomial))
+        by_monomial[reduced] = by_monomial.get(reduced, 0) + coefficient
+    return any_of(by_monomial.values())
 
 
 def _reduce(p, ring, place, base, sign, denominator):

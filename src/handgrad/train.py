@@ -120,7 +120,11 @@ def start(config: Config, seed: int, dtype=np.float32) -> State:
 
 
 def dropout_from(rng: np.random.Generator, p: float):
-    """Return the argument `draw_keep`: None if p is 0, else a function from a shape to random Booleans."""
+    """Return the argument `draw_keep`: None if p is 0, else a function from a shape to random Booleans.
+
+    Raises TypeError or ValueError unless p is a number, 0 ≤ p < 1.
+    """
+    check_amount("p", p, below=1)
     return (lambda shape: rng.random(shape, dtype=np.float32) >= p) if p else None
 
 
@@ -173,7 +177,8 @@ def run(
 
     Raises TypeError or ValueError unless state.step ≤ until ≤ recipe.steps, every ≥ 1 if it is given, which
     needs a checkpoint, and the moments fit the parameters; with a checkpoint also, before the first update,
-    what `save` would raise; errors as `update`.
+    what `save` would raise; errors as `update`. FileExistsError if another has written the checkpoint during
+    this training: of two trainings one would be lost.
     """
     optim.check_state(state.moments, state.params, "m", "v")
     until = recipe.steps if until is None else until
@@ -184,7 +189,7 @@ def run(
             raise ValueError(f"checkpoint: expected a path, to save every {every} updates, got None")
     if checkpoint is not None:
         contents(state, config, recipe)
-        check_place(checkpoint)
+        left = written(check_place(checkpoint))
     state = dataclasses.replace(state, rng=copy.deepcopy(state.rng))
     advance, seen = engine(state, config, recipe), state.tokens
     bar = tqdm(total=until, initial=state.step, unit="update", disable=not progress, file=sys.stdout)
@@ -197,8 +202,22 @@ def run(
             bar.set_postfix_str(f"loss {state.losses[-1]:.3f}, {speed}", refresh=False)
             bar.update()
             if checkpoint is not None and (state.step == until or (every and state.step % every == 0)):
+                if written(checkpoint) != left:
+                    raise FileExistsError(
+                        f"checkpoint: expected {checkpoint} as it was left, got one that another has written"
+                    )
                 save(checkpoint, state, config, recipe)
+                left = written(checkpoint)
     return state
+
+
+def written(path):
+    """Which file lies at a path, and when it was written; None if there is none."""
+    try:
+        about = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return about.st_ino, about.st_mtime_ns, about.st_size
 
 
 def check_loss(loss, state):
@@ -341,12 +360,18 @@ def generator(state):
 
 
 def check_place(path):
-    """Return the path. Raises FileNotFoundError without its folder, IsADirectoryError if it is a folder."""
-    path = Path(path)
+    """Return the path, that of the file itself if a link leads to it.
+
+    Raises FileNotFoundError without its folder, IsADirectoryError if it is a folder, PermissionError if it is
+    a file that may only be read.
+    """
+    path = Path(os.path.realpath(path))
     if not path.parent.is_dir():
         raise FileNotFoundError(f"checkpoint: expected a file in a folder that exists, got {path}")
     if path.is_dir():
         raise IsADirectoryError(f"checkpoint: expected a file, got the folder {path}")
+    if path.exists() and not path.stat().st_mode & 0o222:
+        raise PermissionError(f"checkpoint: expected a file to write to, got one to be read only: {path}")
     return path
 
 

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
+import optree
 from parameters import random_batch, random_params
 
 from handgrad.blocks import SITES
@@ -148,6 +149,23 @@ def name_of(number, case):
 CASES = {name_of(number, case): case for number, case in enumerate(all_pairs())}
 
 
+ONE = dict.fromkeys(TABLE) | dict(kind="decoder", positions="rotary", activation="relu", p=0.0, segments=0)
+ONE |= dict(D=8, H=2, V=7, F=6, N=1, norm="pre", normalization="layer_norm", eps=1e-5, final_norm=True)
+ONE |= dict(embedding_norm=False, attention_biases=True, feed_forward_biases=True, rotary_base=10000.0)
+ONE |= dict(scale_embedding=False, tied=False, head_bias=False, head_transform=False, B=1, T=6)
+ONE |= dict(label_smoothing=0.0, precision="float64", library="numpy", workers=1)
+ONE |= dict(queries=128, at_once=2**19, kept=2**22)
+WAVES = {"positions": "sinusoidal", "rotary_base": None}
+FURTHER = {
+    "1,100 positions, turned": ONE | {"T": 1100},
+    "1,100 positions, waves": ONE | WAVES | {"T": 1100},
+    "an odd length": ONE | {"positions": "learned", "rotary_base": None, "T_max": 0, "B": 2, "T": 37},
+    "faint rows": ONE | {"embedding_norm": True, "eps": 1e-12, "precision": "float32", "faint": True},
+    "padding at the left": ONE | {"pad": 0, "blind": True, "B": 3, "T": 14},
+}
+"""What no value of a column has: each is a draw that a fault needs, and for each a test has such a fault."""
+
+
 class Problem(NamedTuple):
     """What a step is asked: parameters and batch of NumPy arrays; new_draw() makes a `draw_keep`, or None."""
 
@@ -171,6 +189,8 @@ def problem(case, seed=0):
     """The Problem of a case: the same again for the same seed."""
     config, rng = config_of(case), np.random.default_rng(seed)
     params = random_params(config, rng, np.dtype(case["precision"]))
+    if case.get("faint"):  # rows whose variance is no larger than ε
+        params["embedding"] = optree.tree_map(lambda table: table / 2**20, params["embedding"])
     batch = random_batch(config, rng, B=case["B"], T=case["T"], S=case["S"], blind=bool(case["blind"]))
     if case["told"] is False:
         del batch["segments"]

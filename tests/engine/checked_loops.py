@@ -6,6 +6,7 @@ an edited one can take its place.
 
 import functools
 import inspect
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ import numpy as np
 from handgrad import ops, optim
 from handgrad.algebra import scatter_add
 from handgrad.fast.loops import of_kind
+from handgrad.mutants import Program
 from handgrad.ops.activations import ACTIVATIONS
 
 n, F, H, T, S, V = 3, 5, 2, 4, 6, 7
@@ -54,6 +56,15 @@ def plain(dtype):
     return loops
 
 
+def edited(loop, *changes):
+    """A plain loop with other words in its source."""
+    source = textwrap.dedent(inspect.getsource(loop))
+    for old, new in changes:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return Program(source, loop.__globals__ | inner(loop)).function()
+
+
 PLAIN = plain(np.float64)
 RNG = np.random.default_rng(16)
 
@@ -92,8 +103,11 @@ def activation_problems(name):
     yield Problem(f"{name}: gate", "", computed, gates)
     if name == "relu":
         yield Problem(f"{name}: gate", "at the kink", lambda f, number: f(number(0)), lambda: np.float64(0))
+    if name == "gelu_tanh":  # beyond what its cube can be
+        far = {np.float64: -1e300, np.float32: -1e37}
+        yield Problem(f"{name}: gate", "far", lambda f, number: f(number(far[number])), lambda: np.float64(0))
     yield Problem(f"{name}: slope", "", slopes, lambda: backward(np.ones_like(points), forward(points)[1]))
-    for given in ("", "b", "up", "keep", "b up keep"):
+    for given in ("", "b", "up", "keep", "up keep", "b up keep"):
         own_b, own_up, own_keep = (
             x if key in given.split() else None for key, x in (("b", b), ("up", up), ("keep", keep))
         )
@@ -268,13 +282,19 @@ def other_problems():
         return own
 
     def beside(f, number, bad):
-        return np.array([refused(f, np.array([0, i]), *to(number, draw(2, F), table)) for i in bad])
+        return np.array(
+            [
+                refused(f, np.array(own), *to(number, draw(2, F), table))
+                for i in bad
+                for own in ([0, i], [i, 0])
+            ]
+        )
 
     yield Problem(
         "scatter_add",
         "beside",
         lambda f, number: beside(f, number, [-1, V, 0]),
-        lambda: np.array([1.0, 1, 0]),
+        lambda: np.array([1.0, 1, 1, 1, 0, 0]),
     )
     yield Problem("scatter_add", "", scatter, lambda: table + scatter_add(index, values, V))
     z, targets, weights = 3 * draw(5, V), np.array([0, 3, 0, 6, 2]), np.array([1, 1, 0, 1, 1]) / 4

@@ -173,6 +173,14 @@ def fast(asked):
     return loss, grads
 
 
+def fast_of_torch(asked):
+    """The fast step, of a batch of PyTorch, and of parameters with gaps."""
+    params, config, batch, draw = asked.plain()
+    params = optree.tree_map(with_gaps, params)
+    batch = {name: torch.from_numpy(array.copy()) for name, array in batch.items()}
+    return step.loss_and_gradients(params, config, batch, draw, asked.label_smoothing)
+
+
 def fast_in_new_memory(asked):
     return step.loss_and_gradients(*asked.plain(), asked.label_smoothing)
 
@@ -345,6 +353,7 @@ def cases_of_pieces():
         ),
         "doors": (lambda: doors(asked), wanted_of_doors),
         "lines of memory": (lines_of_memory, first_lines),
+        "a batch of torch, and gaps": (lambda: fast_of_torch(asked), lambda: readable_of_numpy(asked)),
     }
     return [Case(name, *functions, 1e-12) for name, functions in pieces.items()]
 

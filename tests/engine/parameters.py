@@ -36,7 +36,7 @@ def random_batch(config, rng, B=3, T=5, S=6, blind=False):
             for b in range(1, max(B, 2)):  # the first row is full, unless it is the only one
                 tokens[b % B, length - b % length :] = config.pad
             if blind:
-                tokens[0, 0] = config.pad
+                tokens[0, : 1 + length // 4] = config.pad
         return tokens
 
     if config.kind == "encoder-decoder":

@@ -52,6 +52,7 @@ SAME = {
         "In `(loss, counted)`: the mean is taken away from `logits`.": SOFTMAX,
     },
     "sharing.weighted_targets": {
+        "`intp` stands where `asarray` should": "both make an array of integers",
         "a root is taken of `counted`": FLAGS,
         "`counted` stands there twice": FLAGS,
     },
@@ -193,6 +194,7 @@ SAME = {
         "belongs to": TERMS,
     },
     "loops.gelu_tanh_gate": {
+        "`u >= beyond` stands": EQUAL,
         "belongs to": TERMS,
         "`one`": ONES,
     },

@@ -11,7 +11,7 @@ import pytest
 from handgrad import check, symbolic
 from handgrad.algebra import is_shape, namespace
 from handgrad.course import ledger
-from handgrad.mutants import wrong_backwards
+from handgrad.mutants import Mutant, wrong_backwards
 from handgrad.ops.attention import attention_backward
 from handgrad.ops.flash_attention import flash_attention_backward
 from handgrad.ops.softmax import softmax_backward
@@ -429,5 +429,162 @@ def test_zero_is_decided_exactly():
         sympy.sqrt(x) - x,
         sympy.Integer(1),
     ]
-    assert all(symbolic.is_zero(e) for e in zero)
-    assert not any(symbolic.is_zero(e) for e in other)
+    assert all(symbolic.is_zero(e) is True for e in zero)
+    assert all(symbolic.is_zero(e) is False for e in other)
+
+
+def test_steps_are_reduced_where_their_laws_hold_and_nowhere_else():
+    import sympy
+
+    x, y = sympy.symbols("x y", real=True)
+    step, relu = symbolic.step, x * symbolic.step(x)
+    zero = [
+        step(x) ** 2 - step(x),
+        (1 + step(x)) ** 3 - 1 - 7 * step(x),
+        step(relu) - step(x),
+        step(3 * x * sympy.exp(y)) - step(x),
+        step(x - y) + step(y - x) - 1,
+        step(x**2) - 1,
+        step(x * (y + 1)) - step(x * y + x),
+        1 / (1 + step(x)) - 1 + step(x) / 2,
+        sympy.sqrt(relu**2 + 1) ** 2 - x * relu - 1,
+    ]
+    other = [
+        step(-relu) - 1 + step(x),  # it is 0 on both sides, since ReLU is 0 on a whole side
+        step(-relu),
+        step(x + y) - step(x) * step(y),
+        step(x) - step(x - 1),
+        1 / step(x) - 1,
+        step(x) ** 2 + step(x),
+        step(x) * step(y) - step(x * y),
+    ]
+    assert all(symbolic.is_zero(e) is True for e in zero)
+    assert symbolic.is_zero(other[1]) is True and all(
+        symbolic.is_zero(e) is False for e in other[:1] + other[2:]
+    )
+    assert symbolic.is_zero(sympy.Abs(x) * step(x) - relu) is None  # 0, but no law of ours says so
+
+
+# Kinks: what is right is proved however it is written, what is wrong is refuted, and the rest is "not proved"
+
+
+def above(of, x):
+    xp = namespace(x)
+    return xp.where(xp.greater(of, 0), x, 0)
+
+
+def kinked(forward, inputs):
+    return replace(OPS["relu"], forward=forward, inputs=inputs)
+
+
+def relu_squared(x):
+    r = above(x, x)
+    return r * r, {"x": x, "r": r, "y": r * r}
+
+
+def relu_twice(x):
+    r = above(x, x)
+    return above(r, r), {"x": x, "r": r}
+
+
+def gated_square(x, gate):
+    r = above(gate, gate)
+    return x * r * r, {"x": x, "gate": gate, "r": r}
+
+
+ROWS = "... T D"
+KINKED = {
+    "squared ReLU": (
+        kinked(relu_squared, {"x": ROWS}),
+        [
+            lambda dy, c: 2 * dy * c["r"],
+            lambda dy, c: 2 * dy * above(c["x"], c["x"]),
+            lambda dy, c: above(c["x"], 2 * dy * c["r"]),
+            lambda dy, c: above(c["r"], 2 * dy * c["x"]),
+            lambda dy, c: above(c["y"], 2 * dy * c["r"]),
+            lambda dy, c: 2 * dy * (c["x"] - above(-c["x"], c["x"])),
+            lambda dy, c: dy * c["r"] + above(c["x"], dy * c["x"]),
+        ],
+        [
+            lambda dy, c: dy * c["r"],
+            lambda dy, c: 2 * dy * c["x"],
+            lambda dy, c: above(c["x"], dy),
+            lambda dy, c: 2 * dy * c["r"] ** 2,
+            lambda dy, c: 2 * dy * above(-c["x"], c["x"]),
+            lambda dy, c: above(dy, 2 * dy * c["r"]),
+            lambda dy, c: 2 * dy * (c["r"] + c["x"]) / 2,
+        ],
+    ),
+    "ReLU twice": (
+        kinked(relu_twice, {"x": ROWS}),
+        [
+            lambda dy, c: above(c["x"], dy),
+            lambda dy, c: above(c["r"], dy),
+            lambda dy, c: above(c["x"], above(c["r"], dy)),
+            lambda dy, c: dy - above(-c["x"], dy),
+        ],
+        [
+            lambda dy, c: dy,
+            lambda dy, c: above(c["x"], dy) * 2,
+            lambda dy, c: above(-c["r"], dy),
+            lambda dy, c: above(dy, dy),
+            lambda dy, c: above(c["x"] - 1, dy),
+        ],
+    ),
+    "gated square": (
+        kinked(gated_square, {"x": ROWS, "gate": ROWS}),
+        [
+            lambda dy, c: (dy * c["r"] * c["r"], 2 * dy * c["x"] * c["r"]),
+            lambda dy, c: (dy * c["gate"] * c["r"], above(c["gate"], 2 * dy * c["x"] * c["gate"])),
+            lambda dy, c: (above(c["r"], dy * c["gate"] ** 2), above(c["gate"], 2 * dy * c["x"] * c["r"])),
+        ],
+        [
+            lambda dy, c: (dy * c["r"], 2 * dy * c["x"] * c["r"]),
+            lambda dy, c: (dy * c["gate"] ** 2, 2 * dy * c["x"] * c["r"]),
+            lambda dy, c: (dy * c["r"] ** 2, dy * c["x"] * c["r"]),
+            lambda dy, c: (dy * c["r"] ** 2, 2 * dy * c["r"]),
+            lambda dy, c: (dy * c["r"] ** 2, 2 * dy * c["x"] * c["gate"]),
+            lambda dy, c: (dy * c["r"] ** 2, above(c["x"], 2 * dy * c["x"] * c["r"])),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_a_kinked_layer_is_proved_however_its_backward_is_written(name):
+    op, right, wrong = KINKED[name]
+    proof = check.Proof(op)
+    numbers = check.Differences(op, np.random.default_rng(0))
+    for n, backward in enumerate(right):
+        assert accepts(numbers, backward) and proof(backward) > 0, n
+    for n, backward in enumerate(wrong):
+        assert not accepts(numbers, backward), n
+        with pytest.raises(AssertionError, match="the derivative minus the code is not 0 but") as refuted:
+            proof(backward)
+        assert not isinstance(refuted.value, check.NotProved)
+
+
+def test_what_is_merely_undecided_is_called_not_proved():
+    op, _, _ = KINKED["squared ReLU"]
+    proof = check.Proof(op)
+    with pytest.raises(
+        check.NotProved, match=r"^dx\[0, 0, 0, 0\]: not proved. The derivative minus the code is 0 at"
+    ):
+        proof(lambda dy, c: 2 * dy * namespace(dy).sqrt(c["y"]))  # right: √(r²) = r
+    only_below = lambda dy, c: 2 * dy * (c["r"] + above(c["x"] + 9 / 10, above(-c["x"], c["x"])))  # noqa: E731
+    with pytest.raises(AssertionError, match="is not 0 but"):
+        proof(only_below)
+
+
+def test_a_mutant_that_is_merely_not_proved_is_not_counted_as_refuted():
+    def undecided(backward):
+        raise check.NotProved("dx: not proved")
+
+    with pytest.raises(check.NotProved):
+        ledger.rejects(undecided, Mutant("", None, same=False))
+
+
+def test_a_comparison_of_symbols_says_how_it_is_written():
+    op = kinked(lambda x: (namespace(x).where(x > 0, x, 0), {"x": x}), {"x": ROWS})
+    with pytest.raises(TypeError, match=r"expected xp.where\(xp.greater\(x, 0\), ...\) .*, got a comparison"):
+        check.Proof(op)

@@ -1,5 +1,6 @@
 """Searches, beside an enumeration of all sentences, and on models that they do not know."""
 
+import inspect
 import itertools
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from cases import CASES, problem
 
 from handgrad import accounting, data, decode, model
 from handgrad.config import Config, init
+from handgrad.mutants import Program
 
 PAD, BOS, EOS = 0, 1, 2
 ENDS = {"bos": BOS, "eos": EOS, "pad": PAD}
@@ -63,6 +65,52 @@ def test_a_beam_that_holds_everything_finds_the_best_sentence(alpha, rng):
         best = max(rated, key=rated.get)
         assert tokens[row].tolist() == [*best, *[PAD] * (T - len(best))]
         assert scores[row] == pytest.approx(rated[best], rel=1e-12)
+
+
+def plain_beam(next_logits, row, width, max_length, alpha, V):
+    """One sentence of `decode.beam` in lists: score, tokens, and whether one ended before others grew."""
+    kept, early = [(0.0, (), False)], False  # log probability, tokens, ended
+
+    def score(beginning):
+        return beginning[0] / float(decode.length_penalty(len(beginning[1]), alpha))
+
+    for _ in range(max_length):
+        early |= {ended for _, _, ended in kept} == {True, False}
+        grown = [one for one in kept if one[2]]
+        for _, tokens, _ in (one for one in kept if not one[2]):
+            for token in range(V):
+                longer = (*tokens, token)
+                grown.append((log_probability(next_logits, row, longer), longer, token == EOS))
+        kept = sorted(grown, key=score, reverse=True)[:width]
+    best = max(kept, key=score)
+    return score(best), best[1], early
+
+
+def worst_of_narrow_beams(beam, rng):
+    """The worst difference of scores from `plain_beam`, and how often some ended before others."""
+    V, B, T, worst, early = 5, 8, 6, 0.0, 0
+    for width in (2, 3, 4):
+        for alpha in (0.0, 0.6, 2.0):
+            next_logits = random_language(rng, V, B, sharpness=1.0)
+            tokens, scores = beam(next_logits, B, width, max_length=T, alpha=alpha, **ENDS)
+            for row in range(B):
+                score, wanted, ended = plain_beam(next_logits, row, width, T, alpha, V)
+                same = tokens[row].tolist() == [*wanted, *[PAD] * (T - len(wanted))]
+                worst, early = max(worst, abs(scores[row] - score) if same else 1.0), early + ended
+    return worst, early
+
+
+def test_narrow_beams_in_which_some_sentences_end_before_others(rng):
+    worst, early = worst_of_narrow_beams(decode.beam, rng)
+    assert worst < 1e-12 and early > 30
+
+
+def test_a_penalty_that_grows_after_the_end_is_refuted_by_narrow_beams_alone(rng):
+    """A wrong edit that is right where all beginnings fit, since the best of all is never compared late."""
+    source = inspect.getsource(decode.beam)
+    assert source.count("length[b, w] = t + 1") == 1
+    wrong = Program(source.replace("length[b, w] = t + 1", "length[:] = t + 1"), vars(decode)).function()
+    assert worst_of_narrow_beams(wrong, rng)[0] > 1e-3
 
 
 def test_the_enumeration_is_not_trivial(rng):

@@ -63,6 +63,14 @@ with warnings.catch_warnings(record=True) as caught:
 assert got.losses == wanted.losses
 (said,) = caught
 assert str(said.message) == "without numba the readable step trains: pip install handgrad[fast]"
+try:
+    from handgrad.fast import Workspace
+except ImportError as error:
+    assert str(error) == "Workspace: expected numba to be there: pip install handgrad[fast]"
+else:
+    raise AssertionError("there is a Workspace without numba")
+from handgrad.fast import *
+assert not hasattr(fast, "anything")
 """,
     "fast": """
 import numpy as np

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import prune
 
 from handgrad import blocks, fast, interop, model
 from handgrad import twin as twins
@@ -481,6 +482,58 @@ def test_what_does_not_fit_is_not_written(transformers):
         interop.write(params, layer)
 
 
+def test_what_is_no_finite_real_number_is_not_written():
+    layer = torch_module("TransformerEncoderLayer")
+    _, params = interop.read(layer)
+    before = copy.deepcopy(layer.state_dict())
+
+    def with_W_1(change):
+        return params | {
+            "feed_forward": params["feed_forward"] | {"W_1": change(params["feed_forward"]["W_1"])}
+        }
+
+    for change, got in (
+        (lambda W: W * np.nan, r"finite numbers, got \[nan\]"),
+        (lambda W: W / 0, "finite numbers, got"),
+        (lambda W: W + 1j, "real numbers, got complex128"),
+        (lambda W: W > 0, "real numbers, got bool"),
+    ):
+        with (
+            np.errstate(all="ignore"),
+            pytest.raises(ValueError, match=rf'^params\["feed_forward"\]\["W_1"\]: expected {got}'),
+        ):
+            interop.write(with_W_1(change), layer)
+    assert all(torch.equal(before[name], p) for name, p in layer.state_dict().items())
+    interop.write(with_W_1(lambda W: torch.from_numpy(2 * W).requires_grad_()), layer)
+    assert np.array_equal(interop.read(layer)[1]["feed_forward"]["W_1"], 2 * params["feed_forward"]["W_1"])
+
+
+def shared_layer(module):
+    module.model.layers[1] = module.model.layers[0]
+
+
+def shared_weight(module):
+    module.model.layers[0].self_attn.k_proj.weight = module.model.layers[0].self_attn.v_proj.weight
+
+
+@pytest.mark.parametrize("share", [shared_layer, shared_weight])
+def test_a_parameter_in_two_places_is_refused(share, transformers):
+    """Its gradient in torch is the sum of both; here each place has its own, and may get its own value."""
+    module = made(transformers, "Llama")
+    share(module)
+    with pytest.raises(ValueError, match=r"weight: expected a parameter of one layer, got one that several"):
+        interop.read(module)
+
+
+@pytest.mark.parametrize("how", [lambda m: prune.l1_unstructured(m, "weight", 0.5), nn.utils.weight_norm])
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+def test_weights_that_are_computed_from_others_are_refused(how):
+    module = torch_module("TransformerEncoder")
+    how(module.layers[0].linear1)
+    with pytest.raises(ValueError, match=r"^layers.0.linear1.weight: expected a parameter, got what pruning"):
+        interop.read(module)
+
+
 # Wrong readings, each of which the comparison must refute
 
 
@@ -582,7 +635,8 @@ def test_a_wrong_reading_is_refuted(what, transformers):
     else:
         module, refute = torch_module(name, layer_norm_eps=0.1), compare_blocks
     refute(module)
-    with pytest.raises(AssertionError, match="relative error|^loss$|expected the tree"):
+    said = "relative error|^loss$|expected the tree|several layers share|as the configuration says"
+    with pytest.raises((AssertionError, ValueError), match=said):
         refute(module, wrong)
 
 
@@ -602,6 +656,7 @@ UNFIT = [
         "config.activation_function: .*gelu_new.* got quick_gelu",
     ),
     ("GPT-2", dict(resid_pdrop=0.2), "dropout: expected one probability, .* got .*0.1.*0.2"),
+    ("BERT", dict(type_vocab_size=0), "config.type_vocab_size: expected at least 1, got 0"),
     ("BERT", dict(is_decoder=True), "config.is_decoder: expected False, got True"),
     ("BERT", dict(position_embedding_type="relative_key"), "config.position_.*: expected absolute, got rel"),
     ("BERT", dict(hidden_act="tanh"), "config.hidden_act: expected one of .*gelu.* got tanh"),
@@ -676,6 +731,36 @@ ALTERED = [
         "lm_head.weight",
         lambda _: nn.Parameter(torch.ones(13, 12)),
         r"dtype: expected float32 or .*'torch.float32', 'torch.float64'",
+    ),
+    (
+        "GPT-2",
+        f"{LAYER_1}.mlp.act",
+        lambda _: nn.Tanh(),
+        f"{LAYER_1}.mlp.act: expected gelu_tanh, as .* Tanh",
+    ),
+    (
+        "BERT",
+        "cls.predictions.transform.transform_act_fn",
+        lambda _: nn.ReLU(),
+        "cls.predictions.transform.transform_act_fn: expected gelu, as",
+    ),
+    (
+        "Llama",
+        "model.layers.2.mlp.act_fn",
+        lambda _: nn.GELU(),
+        "model.layers.2.mlp.act_fn: expected silu, as",
+    ),
+    (
+        "Llama",
+        "model.layers.0.self_attn.scaling",
+        1.0,
+        "model.layers.0.self_attn.scaling: expected 0.4.*got 1.0",
+    ),
+    (
+        "TransformerEncoder",
+        "norm",
+        lambda _: nn.LayerNorm((5, D)),
+        r"norm.normalized_shape: expected the last axis alone, got \(5, 12\)",
     ),
     ("TransformerDecoderLayer", f"{OWN}.add_zero_attn", True, "add_zero_attn: expected False, got True"),
     (

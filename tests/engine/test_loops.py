@@ -1,13 +1,17 @@
 """Each compiled loop beside the lines that it stands for, under edits of itself, and at its door."""
 
+import ast
+import inspect
+import pickle
 import subprocess
 import sys
+import textwrap
 
 import mpmath
 import numpy as np
 import optree
 import pytest
-from checked_loops import PLAIN, POINTS, PROBLEMS, compiled, plain
+from checked_loops import PLAIN, POINTS, PROBLEMS, compiled, edited, plain
 from numba import njit
 
 from handgrad.fast import loops
@@ -32,6 +36,20 @@ def test_each_loop_computes_its_lines(name, number):
     problem = ALL[name]
     run = (plain(number) | compiled(number))[problem.name]  # what only loops call is plain
     compare(problem.solve(run, number), problem.wanted(), ROUNDINGS[number] * np.finfo(number).eps)
+
+
+def test_what_up_receives_is_thinned_by_dropout_too():
+    """Wrong where `up` and `keep` come together, and only there: no Config asks for both."""
+    for name in ("relu", "silu"):
+        right = PLAIN[f"{name}: active_backward"]
+        wrong = edited(right, ("up[i, j] = dup", "up[i, j] = dy * x * g"))
+        refuting = []
+        for problem in (p for p in PROBLEMS if p.name == f"{name}: active_backward"):
+            try:
+                compare(problem.solve(wrong, np.float64), problem.wanted(), 1e-13)
+            except AssertionError:
+                refuting.append(problem.what)
+        assert refuting == ["up keep"]
 
 
 def test_every_loop_has_a_problem():
@@ -108,10 +126,86 @@ def test_no_number_is_written_beside_an_array(number, bad):
     run, x, index = of_kind(number), np.ones((3, 4), number), np.array([0, bad, 1])
     with pytest.raises(IndexError, match="targets: expected logits of a row"):
         run.cross_entropy(x, index, np.ones(3, number), 0.0)
+    table = np.ones((4, 4), number)
     with pytest.raises(IndexError, match="index: expected rows of the table"):
-        run.scatter_add(index, x, np.ones((4, 4), number))
+        run.scatter_add(index, x, table)
+    assert (x == 1).all() and (table == 1).all()  # nor in the rows before
     with pytest.raises(ValueError, match="y: expected a width that the heads divide"):
         run.turn(x, np.ones((3, 3), number), np.ones((3, 3), number))
+
+
+@pytest.mark.parametrize("number", TYPES)
+def test_a_door_refuses_lists_and_what_cannot_be_written_to(number):
+    run, x = of_kind(number), np.ones((4, 6), number)
+    with pytest.raises(TypeError, match="gamma: expected an array of NumPy, got list"):
+        run.scale_shift(x, [1.0] * 6, None, x.copy())
+    read_only = np.ones((4, 6), number)
+    read_only.flags.writeable = False
+    with pytest.raises(ValueError, match="y: expected an array to write to, got one to be read only"):
+        run.scale_shift(x, x[0], None, read_only)
+    run.scale_shift(read_only, read_only[0], None, x)  # which is only read
+
+
+WRITTEN = {  # by the sign ← or += of its docstring
+    "normalize": "x_hat inverse_std y",
+    "normalize_backward": "dgamma dbeta dx",
+    "scale_shift": "y",
+    "dropped_sum": "out",
+    "softmax": "s",
+    "softmax_backward": "da",
+    "turn": "y",
+    "scatter_add": "table",
+    "cross_entropy": "z",
+    "adamw": "p m v",
+    "active": "h a",
+    "active_backward": "h da up",
+}
+
+
+def test_each_loop_tells_what_it_writes_to():
+    """What its lines assign to, and no other argument."""
+    doors = vars(of_kind(np.float64)) | dict(
+        zip(("active", "active_backward"), of_kind(np.float64).activations["relu"])
+    )
+    for name, written in WRITTEN.items():
+        wanted = inspect.getclosurevars(doors[name]).nonlocals["wanted"]
+        assert {argument for argument, *_, writes in wanted if writes} == set(written.split()), name
+        given = {argument for argument, *_ in wanted}
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(doors[name]))))
+        views = {"row": {"softmax": "s", "cross_entropy": "z"}.get(name)}
+        targets = [t for n in ast.walk(tree) if isinstance(n, ast.Assign) for t in n.targets]
+        targets += [n.target for n in ast.walk(tree) if isinstance(n, ast.AugAssign)]
+        targets = [e for t in targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
+        names = {t.value.id for t in targets if isinstance(t, ast.Subscript)}
+        assert {views.get(n, n) for n in names} & given == set(written.split()), name
+
+
+def test_a_damaged_cache_is_named(monkeypatch):
+    class Damaged:
+        class stats:
+            cache_path = "/some/folder"
+
+        def __init__(self, error):
+            self.error = error
+
+        def __call__(self, *given):
+            raise self.error
+
+    for error in (EOFError("Ran out of input"), pickle.UnpicklingError("invalid load key")):
+        monkeypatch.setattr(loops, "njit", lambda f, error=error, **_: Damaged(error))
+        with pytest.raises(
+            RuntimeError, match="numba's cache: .* damaged file .* remove the folder /some/folder"
+        ):
+            loops.loop(np.float32, "", x="n")(lambda x: None)(np.ones(3, np.float32))
+
+
+@pytest.mark.parametrize("number", TYPES)
+def test_gelu_of_huge_numbers_is_that_of_ops(number):
+    huge = number(1e37 if number is np.float32 else 1e300)
+    h = np.array([[huge, -huge, 100, -100]], number)
+    a = np.empty_like(h)
+    of_kind(number).activations["gelu_tanh"][0](h, a, None, None, None, number(1))
+    assert np.array_equal(a, [[huge, 0, 100, 0]])
 
 
 def test_there_are_loops_for_two_types():
@@ -125,7 +219,7 @@ def test_a_number_of_python_becomes_one_of_the_arrays_own_type(monkeypatch):
     """Else all of the loop would be computed in 64 bits: numba would compile it anew for such an argument."""
     seen = []
     monkeypatch.setattr(loops, "njit", lambda f, **_: lambda *given: seen.extend(map(type, given)))
-    loops.loop(np.float32, x="n")(lambda x, scale: None)(np.ones(3, np.float32), 0.5)
+    loops.loop(np.float32, "", x="n")(lambda x, scale: None)(np.ones(3, np.float32), 0.5)
     assert seen == [np.ndarray, np.float32]
 
 

@@ -240,6 +240,14 @@ def test_activations_are_torchs(name, function, rng):
     agree(lambda x: op.forward(x), op.backward, function, dict(x=x), rng)
 
 
+@pytest.mark.parametrize("to", [np.asarray, torch.from_numpy, array_api_strict.asarray])
+def test_relu_hides_no_nan(to):
+    """In a where that asks for x > 0 it would become 0, and a model with such a weight a finite loss."""
+    y, _ = ops.relu(to(np.array([np.nan, -1.0, 0.0, 2.0, np.inf, -np.inf])))
+    assert np.array_equal(np.asarray(y), [np.nan, 0, 0, 2, np.inf, 0], equal_nan=True)
+    assert np.asarray(y).dtype == np.float64
+
+
 def test_layer_norm_is_torchs(rng):
     inputs = dict(x=rng.standard_normal((2, 4, 5)), gamma=rng.standard_normal(5), beta=rng.standard_normal(5))
     agree(

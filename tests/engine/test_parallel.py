@@ -240,6 +240,9 @@ def test_without_torchrun_it_says_how_to_start(capsys):
     with pytest.raises(SystemExit):
         parallel.main([])
     assert "torchrun --nproc_per_node" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        parallel.main(["--updates", "1"])
+    assert "--updates: expected at least 2, got 1" in capsys.readouterr().err
 
 
 # Processes

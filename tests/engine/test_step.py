@@ -245,6 +245,24 @@ def test_with_torchs_product(B):
     compare(got, model.loss_and_gradients(params, config, batch), 1e-12)
 
 
+@pytest.mark.parametrize("name", ["target_out", "tokens"])
+def test_a_batch_of_torch_costs_no_digit(name):
+    """A quotient of torch's Booleans is float32: the loss was wrong by 2e-8."""
+    params, config, batch = problem("GPT-2")
+    given = batch | {name: torch.from_numpy(batch[name])}
+    wanted, got = model.loss_and_gradients(params, config, batch), fast(params, config, given)
+    assert abs(got[0] / wanted[0] - 1) < 1e-14
+    close(got[1], wanted[1], 1e-12)
+
+
+def test_parameters_with_gaps_are_as_good():
+    params, config, batch = problem("GPT-2")
+    gaps = optree.tree_map(lambda p: np.repeat(p, 2, axis=-1)[..., ::2], params)
+    wanted, got = fast(params, config, batch), fast(gaps, config, batch)
+    assert got[0] == wanted[0]
+    close(got[1], wanted[1], 1e-15)
+
+
 def test_parameters_that_are_no_arrays_of_numpy_are_refused():
     params, config, batch = problem("decoder, pre")
     half = optree.tree_map(lambda leaf: leaf.astype(np.float16), params)

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import functools
+import inspect
 import json
 import math
 import os
@@ -16,6 +17,7 @@ import pytest
 
 from handgrad import fast, model, optim, train
 from handgrad.config import Config, init
+from handgrad.mutants import Program
 
 CONFIG = Config(
     kind="encoder-decoder", V=11, D=8, H=2, F=12, N=2, scale_embedding=True, pad=0, p=0.2, norm="post"
@@ -39,6 +41,10 @@ def draw(rng, size):
 
 def run(state, config=CONFIG, recipe=RECIPE, **kwargs):
     return train.run(state, draw, config, recipe, progress=False, **kwargs)
+
+
+def trained(steps):
+    return run(train.start(CONFIG, seed=3), until=steps)
 
 
 def same(one, other):
@@ -183,14 +189,72 @@ def test_a_run_changes_no_state_it_was_given(engine):
     assert not same(first, run(train.start(CONFIG, seed=2), until=4))
 
 
-def test_a_resumed_training_is_the_same_bit_for_bit(tmp_path):
-    whole = run(train.start(CONFIG, seed=3), until=20)
-    path = tmp_path / "checkpoint.npz"
-    run(train.start(CONFIG, seed=3), until=9, checkpoint=path)
-    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.npz"]
+def resumed(path, dtype):
+    """A training of 20 updates, and one that was saved and loaded after 9."""
+    half = run(train.start(CONFIG, 3, dtype), until=9, checkpoint=path)
     loaded = train.load(path, CONFIG, RECIPE)
-    assert loaded.step == 9 and same(loaded, run(train.start(CONFIG, seed=3), until=9))
-    assert same(whole, run(loaded, until=20))
+    return run(half, until=20), loaded, run(loaded, until=20)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_resumed_training_is_the_same_bit_for_bit(tmp_path, dtype):
+    whole, loaded, again = resumed(tmp_path / "checkpoint.npz", dtype)
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.npz"]
+    assert loaded.step == 9 and same(loaded, run(train.start(CONFIG, 3, dtype), until=9))
+    assert same(whole, again) and same(whole, run(train.start(CONFIG, 3, dtype), until=20))
+
+
+def test_a_checkpoint_of_single_precision_is_refuted_by_a_training_in_double(tmp_path, monkeypatch):
+    """A wrong edit, which no training in float32 shows."""
+    source = inspect.getsource(train.load)
+    assert source.count("np.asarray(file[name]) for") == 1
+    wrong = source.replace("np.asarray(file[name]) for", "rounded(file[name]) for")
+    rounded = lambda x: x.astype(np.float32).astype(x.dtype) if x.dtype == np.float64 and x.ndim > 1 else x  # noqa: E731
+    monkeypatch.setattr(train, "load", Program(wrong, vars(train) | {"rounded": rounded}).function())
+    for dtype, right in ((np.float32, True), (np.float64, False)):
+        whole, _, again = resumed(tmp_path / np.dtype(dtype).name, dtype)
+        assert same(whole, again) is right
+
+
+def test_a_link_stays_and_what_may_only_be_read_is_not_replaced(tmp_path):
+    state = trained(2)
+    target, link = tmp_path / "target.npz", tmp_path / "link.npz"
+    train.save(target, trained(1), CONFIG, RECIPE)
+    link.symlink_to(target)
+    train.save(link, state, CONFIG, RECIPE)
+    assert link.is_symlink() and train.load(target, CONFIG, RECIPE).step == 2
+    target.chmod(0o444)
+    for path in (target, link):
+        with pytest.raises(
+            PermissionError, match="checkpoint: expected a file to write to, got one to be read"
+        ):
+            train.save(path, trained(1), CONFIG, RECIPE)
+    assert train.load(link, CONFIG, RECIPE).step == 2
+
+
+def test_of_two_trainings_on_one_file_none_is_lost(tmp_path):
+    path = tmp_path / "one.npz"
+
+    def advance_beside(state, config, recipe):
+        advance = train.readable(state, config, recipe)
+
+        def step(state, batch, draw_keep):
+            after = advance(state, batch, draw_keep)
+            if after.step == 3:
+                train.save(path, trained(1), CONFIG, RECIPE)  # of the other
+            return after
+
+        return step
+
+    with pytest.raises(FileExistsError, match="checkpoint: expected .* as it was left, got one that another"):
+        run(train.start(CONFIG, seed=3), until=4, checkpoint=path, every=2, engine=advance_beside)
+    assert train.load(path, CONFIG, RECIPE).step == 1
+
+
+@pytest.mark.parametrize("p", [np.nan, 1, 1.5, -0.1, "0.1", None])
+def test_a_dropout_that_is_no_probability_below_1_is_refused(p):
+    with pytest.raises((TypeError, ValueError), match=f"p: expected a number, 0 ≤ p < 1, got {p!r}"):
+        train.dropout_from(np.random.default_rng(0), p)
 
 
 def test_the_generator_is_part_of_the_state(tmp_path):

@@ -10,9 +10,9 @@ import numpy as np
 import optree
 import pytest
 import torch
-from cases import CASES, INITIAL, TABLE, config_of, problem, workspace_of
+from cases import CASES, FURTHER, INITIAL, ONE, TABLE, WAVES, config_of, problem, workspace_of
 
-from handgrad import model
+from handgrad import model, ops
 from handgrad import twin as twins
 from handgrad.config import Config
 from handgrad.fast import step as fast_step
@@ -78,19 +78,33 @@ def test_without_any_one_case_two_choices_would_never_meet():
 
 # The gradients
 
+NARROW = {
+    "1,100 positions, turned": ONE | {"T": 300},
+    "1,100 positions, waves": ONE | WAVES | {"T": 300},
+    "an odd length": FURTHER["an odd length"] | {"T": 38},
+    "faint rows": FURTHER["faint rows"] | {"eps": 1e-5},
+    "padding at the left": FURTHER["padding at the left"] | {"blind": False},
+}
+"""Beside each of FURTHER a draw as they were before, which takes its fault for right."""
+ALL = CASES | FURTHER
+
 TOLERANCE = {"float64": 1e-12, "float32": 5e-5}
 """Of the largest entry of a gradient: 1e-16, or 6e-8, after thousands of additions. Besides there may be ten
 roundings of the largest entry of all, since what is 0 by symmetry is a difference of such; and eight times
 what torch's own float32 loses of this gradient, since where dA hardly differs from its mean all lose more."""
 
 
+def case_of(name):
+    return ALL[name] if name in ALL else NARROW[name.removesuffix(", narrow")]
+
+
 @functools.cache
 def oracle(name):
     """Loss and gradients of a case by the twin in float64, and what it loses in the precision of the case."""
-    params, config, batch, new_draw, smoothing = problem(CASES[name])
+    params, config, batch, new_draw, smoothing = problem(case_of(name))
     twin = twins.load(twins.Twin(config), params)
     loss, grads = twins.loss_and_gradients(twin, batch, new_draw(), smoothing)
-    if CASES[name]["precision"] == "float32":
+    if case_of(name)["precision"] == "float32":
         twin.float()
     again = twins.loss_and_gradients(twin, batch, new_draw(), smoothing)[1]
     return loss, grads, optree.tree_map(lambda a, b: np.abs(a - b).max(), again, grads)
@@ -98,15 +112,15 @@ def oracle(name):
 
 def by_the_fast_step(name):
     """On arrays of NumPy in every case."""
-    params, config, batch, new_draw, smoothing = problem(CASES[name])
-    workspace = workspace_of(CASES[name])
+    params, config, batch, new_draw, smoothing = problem(case_of(name))
+    workspace = workspace_of(case_of(name))
     return fast_step.loss_and_gradients(params, config, batch, new_draw(), smoothing, workspace)
 
 
 def by_the_model(name):
     """Loss and gradients of a case, computed with arrays of its library, as NumPy arrays."""
-    params, config, batch, new_draw, smoothing = problem(CASES[name])
-    to, draw = torch.from_numpy if CASES[name]["library"] == "torch" else np.asarray, new_draw()
+    params, config, batch, new_draw, smoothing = problem(case_of(name))
+    to, draw = torch.from_numpy if case_of(name)["library"] == "torch" else np.asarray, new_draw()
     draw_keep = draw and (lambda shape: to(draw(shape)))
     params, batch = (optree.tree_map(to, tree) for tree in (params, batch))
     loss, grads = model.loss_and_gradients(params, config, batch, draw_keep, smoothing)
@@ -117,7 +131,7 @@ def by_the_model(name):
 def agree(name, loss, grads):
     """Assert that loss and gradients of a case are those of the twin, and of the case's precision."""
     wanted_loss, wanted, lost = oracle(name)
-    precision = CASES[name]["precision"]
+    precision = case_of(name)["precision"]
     tolerance, rounding = TOLERANCE[precision], np.finfo(precision).eps
     assert loss.dtype == precision
     assert abs(loss - wanted_loss) <= tolerance * (1 + wanted_loss)  # a small loss is a difference of logits
@@ -131,7 +145,7 @@ def agree(name, loss, grads):
 
 
 @pytest.mark.parametrize("engine", [by_the_model, by_the_fast_step])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ALL)
 def test_loss_and_every_gradient_are_those_of_the_twin(name, engine):
     agree(name, *engine(name))
 
@@ -315,3 +329,95 @@ def test_what_is_wrong_in_few_cases_is_refuted_by_one_of_the_table(what, monkeyp
     with pytest.raises(AssertionError):
         for name in CASES:
             agree(name, *engine(name))
+
+
+# The same for draws that stand beside the table: right in its narrow form, refuted in its wide one
+
+
+def steeper(f):
+    """A norm whose ε is at least 1e-7 in float32."""
+
+    def wrong(x, params, eps=1e-5, *more, **named):
+        return f(x, params, max(eps, 1e-7) if str(x.dtype) == "float32" else eps, *more, **named)
+
+    return wrong
+
+
+def again_after_1024(f):
+    return edited(f, ("np.arange(T)", "(np.arange(T) % 1024)"))
+
+
+def seen_at_the_left(f):
+    """Of padding at the left only the first token is hidden."""
+
+    def wrong(tokens, pad):
+        seen = f(tokens, pad)
+        left = np.cumsum(seen, axis=-1) == 0
+        left[..., 0] = False
+        return seen | left
+
+    return wrong
+
+
+def hidden_less(tokens, pad):
+    left = np.cumsum(tokens != pad, axis=-1) == 0
+    left[..., 0] = False
+    return (tokens == pad) & ~left
+
+
+FURTHER_WRONG = {
+    ("1,100 positions, turned", by_the_model): lambda: {
+        (model, "rotary_angles"): again_after_1024(model.rotary_angles)
+    },
+    ("1,100 positions, turned", by_the_fast_step): lambda: {
+        (fast_step, "rotary_angles"): again_after_1024(fast_step.rotary_angles)
+    },
+    ("1,100 positions, waves", by_the_model): lambda: {
+        (model, "sinusoidal"): lambda T, D: np.resize(ops.sinusoidal(min(T, 1024), D), (T, D))
+    },
+    ("1,100 positions, waves", by_the_fast_step): lambda: {
+        (fast_step, "sinusoidal"): lambda T, D: np.resize(ops.sinusoidal(min(T, 1024), D), (T, D))
+    },
+    ("an odd length", by_the_model): lambda: {
+        (attention, "softmax_backward"): edited(
+            attention.softmax_backward,
+            ("xp.sum(a * da,", "xp.sum((a * da)[..., : a.shape[-1] // 2 * 2 if a.shape[-1] > 16 else None],"),
+        )
+    },
+    ("an odd length", by_the_fast_step): lambda: {
+        (fast_step, "embed_backward"): edited(
+            fast_step.embed_backward,
+            (
+                'dtables["P"][:T] += dx.reshape(-1, T, config.D).sum(axis=0)',
+                'dtables["P"][: T // 2 * 2] += dx.reshape(-1, T, config.D).sum(axis=0)[: T // 2 * 2]',
+            ),
+        )
+    },
+    ("faint rows", by_the_model): lambda: {(model, "normalize"): steeper(model.normalize)},
+    ("faint rows", by_the_fast_step): lambda: {(fast_step, "normalize"): steeper(fast_step.normalize)},
+    ("padding at the left", by_the_model): lambda: {
+        (model, "padding_mask"): seen_at_the_left(model.padding_mask)
+    },
+    ("padding at the left", by_the_fast_step): lambda: {
+        (fast_step, "stack"): edited(
+            fast_step.stack,
+            ("hidden = tokens == config.pad", "hidden = hidden_less(tokens, config.pad)"),
+            hidden_less=hidden_less,
+        )
+    },
+}
+
+
+def test_each_further_case_has_a_fault_in_either_engine():
+    assert {name for name, _ in FURTHER_WRONG} == set(FURTHER) == set(NARROW)
+    assert len(FURTHER_WRONG) == 2 * len(FURTHER)
+
+
+@pytest.mark.parametrize(("name", "engine"), FURTHER_WRONG)
+def test_what_is_wrong_in_a_further_case_is_refuted_there_and_not_in_a_narrow_one(name, engine, monkeypatch):
+    for (module, function), wrong in FURTHER_WRONG[name, engine]().items():
+        monkeypatch.setattr(module, function, wrong)
+    narrow = f"{name}, narrow"
+    agree(narrow, *engine(narrow))
+    with pytest.raises(AssertionError):
+        agree(name, *engine(name))

@@ -182,11 +182,13 @@ def entry(name, op=None, identities=IDENTITIES):
 
 
 def rejects(witness, mutant):
-    """Whether a witness objects to a wrong backward. Any error but its objection is passed on."""
+    """Whether a witness refutes a wrong backward. Any other error is passed on, "not proved" too."""
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="The use of `x.T` on tensors")  # a wrong edit uses it
             witness(mutant.backward)
+    except check.NotProved:
+        raise
     except AssertionError:
         return True
     return False

@@ -28,5 +28,11 @@ except ModuleNotFoundError as error:
         warnings.warn("without numba the readable step trains: pip install handgrad[fast]", stacklevel=2)
         return readable(state, config, recipe, **({"gradients": gradients} if gradients else {}))
 
+    def __getattr__(name):
+        if name in ("Workspace", "backward", "forward", "loss_and_gradients", "torch_product"):
+            raise ImportError(f"{name}: expected numba to be there: pip install handgrad[fast]", name="numba")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-__all__ = ["Workspace", "backward", "engine", "forward", "loss_and_gradients", "torch_product"]
+    __all__ = ["engine"]
+else:
+    __all__ = ["Workspace", "backward", "engine", "forward", "loss_and_gradients", "torch_product"]

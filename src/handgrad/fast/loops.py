@@ -12,6 +12,7 @@ Every constant has the type of the arrays: one number of 64 bits would make all 
 
 import functools
 import math
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,13 +28,18 @@ ANY_ORDER = {"reassoc", "contract", "nsz", "arcp"}
 """A sum may be taken in any order; ∞, and what is no number, stay what they are."""
 
 
-def loop(dtype, **shapes):
+def loop(dtype, writes, **shapes):
     """Compile a function whose first arguments are arrays of these shapes, in letters, or None.
 
-    Called, it raises TypeError for an array of another type or with gaps, ValueError for another shape.
+    writes: the names of those that it writes to. Called, it raises TypeError for an array of another type or
+    with gaps, ValueError for another shape or an array that is written and may only be read, RuntimeError if
+    what numba keeps on disk is damaged.
     """
     number = np.dtype(dtype).type
-    wanted = [(name, np.dtype(OTHER_TYPES.get(name, dtype)), tuple(s.split())) for name, s in shapes.items()]
+    wanted = [
+        (name, np.dtype(OTHER_TYPES.get(name, dtype)), tuple(s.split()), name in writes.split())
+        for name, s in shapes.items()
+    ]
 
     def decorate(f):
         run = njit(f, nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)
@@ -41,9 +47,11 @@ def loop(dtype, **shapes):
         @functools.wraps(f)
         def door(*arguments):
             sizes = {}
-            for (name, own, letters), x in zip(wanted, arguments):
+            for (name, own, letters, written), x in zip(wanted, arguments):
                 if x is None:
                     continue
+                if not isinstance(x, np.ndarray):
+                    raise TypeError(f"{name}: expected an array of NumPy, got {type(x).__name__}")
                 if x.dtype != own or not x.flags.c_contiguous:
                     gaps = "" if x.flags.c_contiguous else " with gaps"
                     raise TypeError(f"{name}: expected {own} in one piece, got {x.dtype}{gaps}")
@@ -51,7 +59,15 @@ def loop(dtype, **shapes):
                 if not (fits and all(sizes.setdefault(*pair) == pair[1] for pair in zip(letters, x.shape))):
                     expected = ", ".join(str(sizes.get(letter, letter)) for letter in letters)
                     raise ValueError(f"{name}: expected shape ({expected}), got {x.shape}")
-            return run(*(number(x) if isinstance(x, float) else x for x in arguments))
+                if written and not x.flags.writeable:
+                    raise ValueError(f"{name}: expected an array to write to, got one to be read only")
+            try:
+                return run(*(number(x) if isinstance(x, float) else x for x in arguments))
+            except (EOFError, pickle.UnpicklingError) as error:
+                raise RuntimeError(
+                    f"numba's cache: expected what numba wrote, got a damaged file ({error}); "
+                    f"remove the folder {run.stats.cache_path}"
+                ) from error
 
         return door
 
@@ -108,7 +124,7 @@ def _loops(dtype):
 
     per_root_2, per_root_2_pi = number(1 / math.sqrt(2)), number(1 / math.sqrt(2 * math.pi))
     linear, cubic = number(math.sqrt(2 / math.pi)), number(math.sqrt(2 / math.pi) * 0.044715)
-    slowness = number(0.4)
+    slowness, beyond = number(0.4), number(1000)
 
     def tail(t):
         """exp(z²) erfc(z)/2 over r, where r = 1/(1 + 0.4 z) = (1 - t)/2: smooth for t from -1 to 1."""
@@ -140,7 +156,8 @@ def _loops(dtype):
 
     @register_jitable(inline="always")
     def gelu_tanh_gate(x):
-        return one / (one + exp(-two * x * (linear + cubic * x * x)))
+        u = -two * x * (linear + cubic * x * x)
+        return one / (one + exp(beyond if u > beyond else u))  # of infinity, exp is no number
 
     @register_jitable(inline="always")
     def gelu_tanh_slope(x, gate):
@@ -155,7 +172,7 @@ def _loops(dtype):
         return gate * (one + x * (one - gate))
 
     def activation(gate, slope):
-        @array(h="n F", a="n F", b="F", up="n F", keep="n F")
+        @array("h a", h="n F", a="n F", b="F", up="n F", keep="n F")
         def active(h, a, b, up, keep, scale):
             """h ← h + b;  a ← φ(h) ∘ up ∘ keep/(1 - p). What is None is left out; scale = 1/(1 - p)."""
             for i in range(h.shape[0]):
@@ -171,7 +188,7 @@ def _loops(dtype):
                         y = y * scale if keep[i, j] else zero
                     a[i, j] = y
 
-        @array(h="n F", da="n F", up="n F", keep="n F")
+        @array("h da up", h="n F", da="n F", up="n F", keep="n F")
         def active_backward(h, da, up, keep, scale):
             """h ← a, once more;  da ← dh = da ∘ φ'(h) ∘ up;  up ← dup = da ∘ φ(h); all ∘ keep/(1 - p)."""
             for i in range(h.shape[0]):
@@ -179,12 +196,15 @@ def _loops(dtype):
                     x, dy = h[i, j], da[i, j]
                     g = gate(x)
                     y, dx = x * g, dy * slope(x, g)
+                    dup = dy * y
+                    if keep is not None:
+                        y, dx, dup = (
+                            (y * scale, dx * scale, dup * scale) if keep[i, j] else (zero, zero, zero)
+                        )
                     if up is not None:
                         u = up[i, j]
-                        up[i, j] = dy * y
+                        up[i, j] = dup
                         y, dx = y * u, dx * u
-                    if keep is not None:
-                        y, dx = (y * scale, dx * scale) if keep[i, j] else (zero, zero)
                     h[i, j], da[i, j] = y, dx
 
         return active, active_backward
@@ -198,7 +218,7 @@ def _loops(dtype):
 
     # ops.layer_norm; without β, ops.rms_norm
 
-    @array(x="n D", gamma="D", beta="D", x_hat="n D", inverse_std="n", y="n D")
+    @array("x_hat inverse_std y", x="n D", gamma="D", beta="D", x_hat="n D", inverse_std="n", y="n D")
     def normalize(x, gamma, beta, x_hat, inverse_std, y, eps):
         """x̂ ← (x - mean(x)) / √(var(x) + ε);  y ← γ ∘ x̂ + β. y may be x."""
         n, D = x.shape
@@ -218,7 +238,9 @@ def _loops(dtype):
                 if beta is not None:
                     y[i, j] += beta[j]
 
-    @array(dy="n D", x_hat="n D", inverse_std="n", gamma="D", dgamma="D", dbeta="D", dx="n D")
+    @array(
+        "dgamma dbeta dx", dy="n D", x_hat="n D", inverse_std="n", gamma="D", dgamma="D", dbeta="D", dx="n D"
+    )
     def normalize_backward(dy, x_hat, inverse_std, gamma, dgamma, dbeta, dx, add):
         """dx ← r (γ ∘ dy - mean(γ ∘ dy) - x̂ ∘ mean(γ ∘ dy ∘ x̂));  dγ += Σ dy ∘ x̂;  dβ += Σ dy.
 
@@ -241,7 +263,7 @@ def _loops(dtype):
                 own = r * (gamma[j] * own - through_mean - x_hat[i, j] * through_variance)
                 dx[i, j] = dx[i, j] + own if add else own
 
-    @array(x_hat="n D", gamma="D", beta="D", y="n D")
+    @array("y", x_hat="n D", gamma="D", beta="D", y="n D")
     def scale_shift(x_hat, gamma, beta, y):
         """y ← γ ∘ x̂ + β."""
         for i in range(y.shape[0]):
@@ -250,7 +272,7 @@ def _loops(dtype):
                 if beta is not None:
                     y[i, j] += beta[j]
 
-    @array(x="n D", y="n D", keep="n D", out="n D")
+    @array("out", x="n D", y="n D", keep="n D", out="n D")
     def dropped_sum(x, y, keep, out, scale):
         """out ← x + y ∘ keep/(1 - p): ops.dropout and the connection around. No x: 0. No keep: all."""
         for i in range(out.shape[0]):
@@ -262,7 +284,7 @@ def _loops(dtype):
 
     # ops.softmax, of blocks of queries
 
-    @array(s="b H t S", hidden="b keys")
+    @array("s", s="b H t S", hidden="b keys")
     def softmax(s, hidden, before, scale):
         """s ← softmax(scale ∘ s) over the keys that a query sees, 0 elsewhere, and 0 if it sees none.
 
@@ -287,7 +309,7 @@ def _loops(dtype):
                     for j in range(row.size):
                         row[j] *= total
 
-    @array(da="n S", a="n S")
+    @array("da", da="n S", a="n S")
     def softmax_backward(da, a, scale):
         """da ← ds = scale ∘ a ∘ (da - Σ a ∘ da).
 
@@ -303,7 +325,7 @@ def _loops(dtype):
 
     # The rest
 
-    @array(y="n width", cos="T half", sin="T half")
+    @array("y", y="n width", cos="T half", sin="T half")
     def turn(y, cos, sin):
         """ops.rotary of the heads that lie side by side in a row of y; T rows are a sequence."""
         T, pairs = cos.shape
@@ -316,24 +338,26 @@ def _loops(dtype):
                     y[i, start + 2 * k] = even * cos[i % T, k] - odd * sin[i % T, k]
                     y[i, start + 2 * k + 1] = odd * cos[i % T, k] + even * sin[i % T, k]
 
-    @array(index="n", values="n D", table="V D")
+    @array("table", index="n", values="n D", table="V D")
     def scatter_add(index, values, table):
         """table[index[i]] += values[i], one after another: ops.embedding_backward."""
         for i in range(index.size):
             if not 0 <= index[i] < table.shape[0]:
                 raise IndexError("index: expected rows of the table")
+        for i in range(index.size):
             for j in range(values.shape[1]):
                 table[index[i], j] += values[i, j]
 
-    @array(z="n V", targets="n", weights="n")
+    @array("z", z="n V", targets="n", weights="n")
     def cross_entropy(z, targets, weights, smoothing):
         """Σ weight (log Σ exp(z) - q · z), where q is the smoothed target;  z ← weight (softmax(z) - q)."""
         n, V = z.shape
         loss, smooth = 0.0, smoothing / number(V)
         for i in range(n):
-            row, weight, total, mean = z[i], weights[i], zero, zero
             if not 0 <= targets[i] < V:
                 raise IndexError("targets: expected logits of a row")
+        for i in range(n):
+            row, weight, total, mean = z[i], weights[i], zero, zero
             if weight == zero:
                 row[:] = zero  # what does not count counts nothing, not even an infinite logit
                 continue
@@ -353,7 +377,7 @@ def _loops(dtype):
             row[targets[i]] -= (one - smoothing) * weight
         return loss
 
-    @array(p="P", g="P", m="P", v="P")
+    @array("p m v", p="P", g="P", m="P", v="P")
     def adamw(p, g, m, v, factor, decay, new_1, new_2, root_bias, step_size, eps):
         """optim.adamw of g ∘ factor; new = 1 - β, step_size = rate/(1 - β₁ᵗ), root_bias = √(1 - β₂ᵗ)."""
         for i in range(p.size):

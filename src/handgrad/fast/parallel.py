@@ -165,6 +165,8 @@ def main(arguments=None):
     """Train as the options say, in the group of torchrun. Process 0 alone reads, writes and prints."""
     parser = options()
     chosen = parser.parse_args(arguments)
+    if chosen.updates < 2:  # the rate rises in one and falls in another
+        parser.error(f"--updates: expected at least 2, got {chosen.updates}")
     if not dist.is_torchelastic_launched():
         parser.error("expected to be started by torchrun --nproc_per_node N -m handgrad.fast.parallel")
     draw, config, recipe = problem(chosen.kind, chosen.updates, chosen.batch_size, chosen.p)

@@ -30,7 +30,7 @@ def weighted_targets(batch, config, label_smoothing, dtype):
     Raises TypeError or ValueError as model.loss_and_gradients does.
     """
     check_batch(config, batch)
-    targets = targets_of(batch)
+    targets = np.asarray(targets_of(batch))  # a quotient of torch's Booleans would be float32
     counted, m = counted_targets(targets, config.V, config.ignore_index, label_smoothing)
     return whole(targets * counted, np.intp), whole(counted / m, dtype)
 

@@ -29,7 +29,15 @@ from ..config import Config, check_params
 from ..model import check_batch
 from ..ops import GATED, rotary_angles, sinusoidal
 from .memory import Arena, Workspace, shares
-from .sharing import added_up, arguments_of, check_kind, gradients_of_others, receiving, weighted_targets
+from .sharing import (
+    added_up,
+    arguments_of,
+    check_kind,
+    gradients_of_others,
+    receiving,
+    weighted_targets,
+    whole,
+)
 
 # Linear layers: ops.linear
 
@@ -111,7 +119,7 @@ def cut(x, part):
 
 def normalize(x, params, eps, arena, out):
     """x (n, D) -> y (n, D), written to out (which may be x), cache."""
-    gamma, beta = params["gamma"], params.get("beta")
+    gamma, beta = (None if b is None else whole(b, b.dtype) for b in (params["gamma"], params.get("beta")))
     cache = {"x_hat": arena.like(x), "inverse_std": arena.empty(len(x)), "gamma": gamma, "beta": beta}
     arena.loops.normalize(x, gamma, beta, cache["x_hat"], cache["inverse_std"], out, eps)
     return out, cache
@@ -279,7 +287,8 @@ def feed_forward(x, params, config, keep, out, arena):
     h = linear(x, params[f"W_{first}"], None, arena)
     chain = {"up": up, "keep": keep, "activation": activation, "p": config.p}
     with arena.scratch():
-        a = active(h, params.get(f"b_{first}"), **chain, arena=arena)
+        b = params.get(f"b_{first}")
+        a = active(h, None if b is None else whole(b, b.dtype), **chain, arena=arena)
         linear(a, params[f"W_{last}"], params.get(f"b_{last}"), arena, out=out)
     return {"params": params, "first": first, "last": last, "h": h, "chain": chain}
 

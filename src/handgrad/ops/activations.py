@@ -16,7 +16,7 @@ from ..algebra import check_array, error_function, namespace, pi, root
 def relu(x):
     """x (...) -> y (...), cache."""
     xp = namespace(x)
-    return xp.where(xp.greater(x, 0), x, 0), {"x": x}
+    return xp.where(xp.less_equal(x, 0), 0, x), {"x": x}  # with greater(x, 0), x, 0 NaN would become 0
 
 
 def relu_backward(dy, cache):
