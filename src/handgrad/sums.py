@@ -19,13 +19,11 @@ A proof that a − b = 0 reads that form as a rational function of its sums, ent
 """
 
 import math
-from functools import cache
 from itertools import chain, count, groupby, product
 
 import mpmath
 import numpy as np
 import sympy as sp
-from mpmath.ctx_iv import MPIntervalContext
 from sympy import Add, Indexed, IndexedBase, KroneckerDelta, Mul, Sum, Symbol, sympify
 from sympy.core.function import AppliedUndef
 from sympy.functions.elementary.hyperbolic import HyperbolicFunction
@@ -39,6 +37,7 @@ _FREE, _CANONICAL = 0, -1  # marks of an Index: written by the reader, named by 
 _unique = count(1)  # all other marks
 _WRITTEN_OUT = 64  # a proof writes a sum of at most so many terms, a number, term by term
 _DIGITS = (60, 240, 960)  # with which random points are computed: more only if too many cancel
+_TINY = mpmath.mpf("1e-30")  # of sides that are both smaller, 80 decimals are compared
 _SHOWN = 200  # characters of a difference that an error prints
 _MULTIPLY = dict(mul=True, multinomial=False, power_exp=False, power_base=False, log=False, basic=False)
 
@@ -474,9 +473,9 @@ def prove_equal(a, b, rng=None):
     The message tells two cases apart: refuted, "not equal", with sizes and numbers where a ≠ b; or "not
     proved", a `NotProved`, when random numbers (drawn from rng) show no difference and yet the normal form of
     a − b is not recognised as 0.
-    A point refutes only if two intervals that hold left and right for certain, whatever was rounded, do not
-    meet. They are computed with 60 digits, and with more, up to 960, as long as cancellation leaves them
-    wider than 50 digits. So sides that differ by 1 part in 10⁵⁰ are told apart, and equal ones never are.
+    A point refutes if left and right differ by more than 1 part in 10⁵⁰, and by a thousand times what
+    rounding can have done to them. Both are computed with 60 and with 120 digits, which shows how many are
+    right, and with more, up to 1,920, before they are called different.
     Raises what `random_values` and `evaluate` raise where no numbers can be given, TypeError if a or b is no
     expression.
 
@@ -498,11 +497,11 @@ def prove_equal(a, b, rng=None):
     agree = 0
     for lowest in 5 * [0.5] + 5 * [-3.0]:  # many formulas have no real value at negative entries
         values = random_values(sp.Tuple(a, b), rng, lowest=lowest)
-        sides = _enclosed_sides(a, b, values)
+        sides = _sides(a, b, values)
         if sides is None:
             continue
-        left, right = sides
-        if left.b < right.a or right.b < left.a:
+        left, right, differ = sides
+        if differ:
             scalars = ", ".join(f"{name} = {value}" for name, value in values.items() if np.ndim(value) == 0)
             where = f"{scalars} and random arrays" if scalars else "every point"
             left, right = _told_apart(left, right)
@@ -515,30 +514,34 @@ def prove_equal(a, b, rng=None):
     raise NotProved(f"not proved, {seen}.\nleft − right = {_shortened(difference)}")
 
 
-def _enclosed_sides(a, b, values):
-    """Intervals that hold a and b, disjoint or of 50 digits; None if there are no such real numbers."""
+def _sides(a, b, values):
+    """a and b at a point, and whether they differ there; None if one of them is no real number.
+
+    With twice the digits a number changes by about what rounding and cancellation had left wrong in it. The
+    sides agree as soon as that and their distance are small. They differ if with the most digits of all they
+    are a thousand times farther apart than that: where too many digits cancel, few show 0 again and again.
+    """
+    found = None
     for digits in _DIGITS:
-        sides = [_enclosure(e, values, digits) for e in (a, b)]
-        if None in sides:
-            return None
-        left, right = sides
-        if left.b < right.a or right.b < left.a:
-            return left, right
-        if all(side.delta <= 1e-50 * max(abs(side).b, 1) for side in sides):
-            return left, right
-    return None
+        rough, fine = ([_number(e, values, n) for e in (a, b)] for n in (digits, 2 * digits))
+        if None in rough + fine:
+            continue  # as 1/(x − y) may be, where x and y agree in all digits but the last
+        with mpmath.workdps(2 * digits):
+            apart = abs(fine[0] - fine[1])
+            wrong = sum(abs(x - y) for x, y in zip(rough, fine))
+            small = max(*map(abs, fine), _TINY) * mpmath.mpf(10) ** -50
+            if max(apart, wrong) <= small:
+                return *fine, False
+            found = (*fine, True) if apart > max(1000 * wrong, small) else None
+    return found
 
 
 def _told_apart(left, right):
     """Two different numbers as text, to 6 digits, or as many as show the difference."""
-    with mpmath.workdps(max(_DIGITS)):
-        numbers = [mpmath.mpf(side.mid) for side in (left, right)]
-        texts = [f"{float(number):.6g}" for number in numbers]
-        for digits in range(7, max(_DIGITS)):
-            if texts[0] != texts[1]:
-                break
-            texts = [mpmath.nstr(number, digits) for number in numbers]
-    return texts
+    for digits in range(6, 2 * max(_DIGITS)):
+        texts = [mpmath.nstr(number, digits).removesuffix(".0") for number in (left, right)]
+        if texts[0] != texts[1]:
+            return texts
 
 
 def _shortened(difference):
@@ -665,8 +668,8 @@ def evaluate(e, values, digits=15):
     """The number that e takes. values maps each array, size, symbol and free index of e to its value.
 
     Plain loops, independent of `normal_form`, so that each can check the other; with more than 15 digits in
-    intervals of that precision, of which the middle is given: little is lost where large terms cancel. NaN
-    where e has no real value, such as log(−1) or 1/0.
+    mpmath's numbers, in which little is lost where large terms cancel. NaN where e has no real value, such as
+    log(−1) or 1/0.
     Raises ValueError if a value is missing, if one does not fit (an index or a label outside its range, a
     size of 2.5), or if e holds a function that nobody defined or that has no numbers, such as DiracDelta.
 
@@ -676,23 +679,19 @@ def evaluate(e, values, digits=15):
     """
     e = _expression(e, "e")
     if digits > 15:
-        interval = _enclosure(e, values, digits)
-        return math.nan if interval is None else float(mpmath.mpf(interval.mid))
+        number = _number(e, values, digits)
+        return math.nan if number is None else float(number)
     number = _computed(e, values, np.float64, ["math", "scipy"])
     return math.nan if number is None or isinstance(number, complex) else float(number)
 
 
-def _enclosure(e, values, digits):
-    """An interval, rounded outwards at this precision, that holds the number that e takes, or None.
-
-    It is as sure as mpmath's functions: of those that have no interval arithmetic there, three values within
-    an interval are taken and the interval of the results made three times as wide.
-    """
-    context, functions = _intervals(digits)
-    with mpmath.workdps(digits + 10):
-        number = _computed(_whole_numbers_apart(e), values, context.mpf, [functions, "mpmath"])
-        number = None if number is None else context.convert(number)
-        return None if number is None or not mpmath.isfinite(mpmath.mpf(number.delta)) else number
+def _number(e, values, digits):
+    """The number that e takes, in mpmath's numbers with so many digits; None if it is not real."""
+    with mpmath.workdps(digits):
+        number = _computed(_whole_numbers_apart(e), values, mpmath.mpf, [{"whole": mpmath.mpf}, "mpmath"])
+        real = number is not None and not isinstance(number, complex | mpmath.mpc)
+        number = mpmath.mpf(number) if real else None
+        return number if real and mpmath.isfinite(number) else None
 
 
 def _whole_numbers_apart(e):
@@ -707,61 +706,6 @@ def _whole_numbers_apart(e):
 
 
 _whole = sp.Function("whole", real=True)
-
-
-@cache
-def _intervals(digits):
-    """mpmath's interval arithmetic in this precision, and the functions and constants of formulas."""
-    context = MPIntervalContext()
-    context.dps = digits
-    real = context.mpf
-
-    def decided(compare):
-        def strict(x, y):
-            answer = compare(x, y)
-            if answer is None:
-                raise ArithmeticError("the intervals meet")
-            return answer
-
-        return strict
-
-    for name in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"):
-        setattr(real, name, decided(getattr(real, name)))
-
-    def within(*numbers):
-        return real([min(numbers), max(numbers)])
-
-    def ends(x):
-        return (mpmath.mpf(x.a), mpmath.mpf(x.mid), mpmath.mpf(x.b)) if isinstance(x, real) else (x,)
-
-    def enclosed(function):
-        def of_intervals(*arguments):
-            found = [function(*places) for places in product(*map(ends, arguments))]
-            if any(isinstance(number, mpmath.mpc) for number in found):
-                raise ValueError("no real number")
-            room = max(found) - min(found) + max(map(abs, found)) * mpmath.mpf(10) ** -digits
-            return within(min(found) - room, max(found) + room)
-
-        return of_intervals
-
-    def root(x):
-        x = context.convert(x)
-        return context.sqrt(real([max(0, mpmath.mpf(x.a)), x.b]) if x.b >= 0 else x)
-
-    def extreme(choose):
-        def of_intervals(*arguments):
-            sides = [ends(context.convert(x)) for x in arguments]
-            return real([choose(side[0] for side in sides), choose(side[-1] for side in sides)])
-
-        return of_intervals
-
-    with mpmath.workdps(digits + 10):
-        functions = {name: enclosed(f) for name, f in vars(mpmath).items() if callable(f)}
-        for name in ("e", "pi", "phi", "euler", "catalan"):
-            functions[name] = enclosed(lambda name=name: +getattr(mpmath, name))()
-    functions |= {name: getattr(context, name) for name in ("exp", "log", "sin", "cos", "tan")}
-    exact = {"mpf": lambda number: real(mpmath.mpf(number)), "whole": real, "sqrt": root}
-    return context, functions | exact | {"max": extreme(max), "min": extreme(min)}
 
 
 def _computed(e, values, real, modules):
