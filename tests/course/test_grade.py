@@ -365,6 +365,19 @@ def test_an_answer_that_is_or_calls_the_reference_is_refused(tmp_path):
     assert found["capped_gradients"].status == "right"  # the answer to another exercise may be used
 
 
+def test_an_answer_that_calls_the_operation_of_the_package_is_refused(tmp_path):
+    shipped = "from handgrad.ops import attention, softmax, softmax_backward"
+    softmax_ds = "softmax_ds = lambda da, a: softmax_backward(da, {'a': a})"
+    masked = "def masked_attention(q, k, v, mask):\n    y, c = attention(q, k, v, mask)\n    return y, c['a']"
+    hand_in(tmp_path / "ida/08_attention.ipynb", shipped, softmax_ds, masked)
+    own = "softmax_ds = lambda da, a: a * (da - (a * da).sum(-1)[..., None]) + 0 * softmax(da)[0]"
+    hand_in(tmp_path / "ada/08_attention.ipynb", shipped, own)
+    found = grade.grade(tmp_path)
+    for name in ("softmax_ds", "masked_attention"):
+        assert "This is the reference" in of(found, "ida")[name].diagnosis
+    assert of(found, "ada")["softmax_ds"].status == "right"  # another operation may be used
+
+
 @pytest.mark.parametrize("topic", judge.chapters())
 def test_every_reference_can_be_refused_and_works_again(topic):
     for exercise in judge.chapters()[topic].values():

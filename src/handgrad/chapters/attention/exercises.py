@@ -35,6 +35,7 @@ SOFTMAX_DS = Exercise(
     outputs="ds",
     inputs={"da": normal("B T S"), "a": A},
     shipped=lambda da, a: softmax_backward(da, {"a": a}),
+    reserved=(softmax_backward,),
     stories="""
     - The second term is missing: this treats every weight as if it had only its own score. The scores share
       one denominator; take ⟨a, da⟩ away from da before multiplying by a.
@@ -158,6 +159,7 @@ MASKED_ATTENTION = Exercise(
         "first; and no finite number is low enough to hide a key.",
     },
     shipped=shipped_attention,
+    reserved=(attention,),
     stories="""
     - The mask is not used.
           np.where(mask, scores, -np.inf) → scores

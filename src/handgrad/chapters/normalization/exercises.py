@@ -151,6 +151,7 @@ REPAIRED_BACKWARD = Exercise(
     inputs=NORM,
     special={"features far from zero": {"x": X.then(lambda x: x + 40)}},
     shipped=shipped_backward,
+    reserved=(layer_norm_backward,),
     stories="""
     - In dx the part along x̂ is still removed whole. With ε the layer does feel a little of the length of a
       token, and that part must stay.

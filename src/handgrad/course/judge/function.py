@@ -34,7 +34,8 @@ class Exercise:
     what it returns, "dq dk". inputs: {argument: Draw}. shipped: the same by the lines of the package, where
     there are such. stories: known mistakes, see `stories_of`. hints: a list in a text, mildest first.
     special: cases besides those that every exercise has, {name: {argument: Draw}}. only: {case: words}, what
-    it means if nothing else is wrong. ways: other right answers, whose edits are searched too.
+    it means if nothing else is wrong. ways: other right answers, whose edits are searched too. reserved: the
+    operations of the package that do all the work; a report on notebooks refuses an answer that calls one.
     """
 
     answer: Callable
@@ -46,6 +47,7 @@ class Exercise:
     special: dict = field(default_factory=dict)
     only: dict = field(default_factory=dict)
     ways: tuple = ()
+    reserved: tuple = ()
     tolerance: float = TOLERANCE
     asks: str = field(kw_only=True)
 
