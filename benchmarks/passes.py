@@ -94,6 +94,7 @@ def of_kind(dtype, block=None):
                 dup = np.multiply(da, y, out=like(h, "dup"))
                 y *= up
                 np.copyto(up, dup)
+                drop(up, keep, scale)
             da *= slope
             drop(h, keep, scale), drop(da, keep, scale)
 

@@ -76,13 +76,14 @@ def bring(root, notebooks, timeout):
 
 def ahead_of_pages(app, env, docnames):
     """Have the notebooks run among the pages that will be read."""
-    errors = bring(app.srcdir, notebooks_among(app, env, docnames), env.mystnb_config.execution_timeout)
+    found = notebooks_among(app, env, docnames)
+    errors = bring(app.srcdir, found, env.mystnb_config.execution_timeout)
 
     class FromItsRun(NotebookClientBase):
         """In the place of myst-nb's client, which would run the notebook now."""
 
         def start_client(self):
-            run = runs.kept(app.srcdir, self.path, self.notebook)
+            run = runs.kept(app.srcdir, self.path, found[self.path])  # the page may be shown with changes
             if run is None:
                 why = errors.get(self.path, "nbval says above why")
                 self.logger.warning(f"Executing notebook failed: {why}", subtype="exec")

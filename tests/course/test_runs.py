@@ -72,6 +72,14 @@ def test_the_key_changes_with_code_its_tags_quoted_outputs_and_what_is_installed
     assert key(package, CODE) != before
 
 
+def test_the_libraries_are_those_that_are_installed_wherever_this_process_looks(tmp_path, monkeypatch):
+    before = runs._libraries.__wrapped__()
+    (tmp_path / "vendored-1.0.dist-info").mkdir()
+    (tmp_path / "vendored-1.0.dist-info/METADATA").write_text("Name: vendored\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert runs._libraries.__wrapped__() == before and any(line.startswith("numpy==") for line in before)
+
+
 def test_another_chapter_or_other_words_do_not_change_the_key(package):
     before = key(package, CODE)
     (package / "handgrad/chapters/masks/figures.py").write_text("x = 2\n")
@@ -162,7 +170,7 @@ def test_only_what_has_changed_runs_again(validated, capfd):
     root, _ = validated
     path = root / "notebooks/right.ipynb"
     assert runs.bring(root, [path]) == 0
-    assert capfd.readouterr().out == f"{runs.SAME}: right\n"
+    assert capfd.readouterr().out == f"{runs.SAME}: notebooks/right\n"
     changed = nbformat.read(path, as_version=4)
     changed.cells[0].source = "Other words."
     changed.cells.insert(1, nb.new_markdown_cell("More of them."))

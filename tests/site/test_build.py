@@ -21,7 +21,10 @@ pytestmark = pytest.mark.site
 
 FAULTS = {
     "exception": (nb.new_code_cell("raise ValueError('refused')"), "Executing notebook failed"),
-    "stderr": (nb.new_code_cell("import sys; print('careful', file=sys.stderr)"), "stderr"),
+    "stderr": (
+        nb.new_code_cell("import sys; print('careful', file=sys.stderr)"),
+        "Executing notebook failed",
+    ),
     "figure": (nb.new_code_cell(FIGURE), "has no alt text"),
     "picture": (nb.new_markdown_cell("![](picture.svg)"), "has no alt text|not readable"),
     "equation": (nb.new_markdown_cell("See {eq}`eq-nowhere`."), "eq-nowhere"),
@@ -33,11 +36,13 @@ FAULTS = {
 def build(folder, pages):
     """Build a book of notebooks, {name: cells}, with the settings of this one. Return exit status and log."""
     shutil.copytree(ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("*.md"))
-    shutil.copy(ROOT / "_config.yml", folder)
+    for name in ("_config.yml", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
     first, *others = (f"notebooks/{name}" for name in pages)
     contents = {"format": "jb-book", "root": first, "chapters": [{"file": file} for file in others]}
     (folder / "_toc.yml").write_text(yaml.safe_dump({k: v for k, v in contents.items() if v}))
     (folder / "notebooks").mkdir()
+    shutil.copy(ROOT / "notebooks/conftest.py", folder / "notebooks")
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     for name, cells in pages.items():
         page = nb.new_notebook(cells=[nb.new_markdown_cell(f"# A page: {name}"), *cells], metadata=kernel)
@@ -59,6 +64,7 @@ def test_a_sound_notebook_builds(tmp_path):
 def test_each_fault_is_a_warning_at_its_page_and_stops_the_build(tmp_path, subtests):
     status, log = build(tmp_path, {name: [cell] for name, (cell, _) in FAULTS.items()})
     assert status != 0, log
+    assert "ValueError: refused" in log and "The cell warns" in log and "careful" in log  # says nbval
     for name, (_, reason) in FAULTS.items():
         with subtests.test(name):
             assert re.search(rf"notebooks/{name}\b.*(WARNING|ERROR).*({reason})", log), log

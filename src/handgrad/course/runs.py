@@ -16,10 +16,14 @@ import importlib.metadata
 import os
 import subprocess
 import sys
+import sysconfig
 from functools import cache
 from pathlib import Path
 
-import nbformat
+from ..extras import needs
+
+with needs("book"):
+    import nbformat
 
 PACKAGE = Path(__file__).parents[1]
 AT_A_TIME = min(4, os.cpu_count() or 1)
@@ -53,8 +57,10 @@ def key(notebook, path):
 
 @cache
 def _libraries():
-    installed = {f"{found.metadata['Name']}=={found.version}" for found in importlib.metadata.distributions()}
-    return [sys.version, *sorted(installed)]
+    """Python, and what is installed beside it; not what setuptools puts on sys.path for itself."""
+    places = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    found = importlib.metadata.distributions(path=places)
+    return [sys.version, *sorted({f"{one.metadata['Name']}=={one.version}" for one in found})]
 
 
 def _package_for(name, cells):
@@ -112,8 +118,9 @@ def kept(root, path, notebook=None):
 def bring(root, paths):
     """Have nbval run the notebooks that have no kept run, and say which have. Returns pytest's status."""
     again = [path for path in paths if kept(root, path) is None]
-    if same := [Path(path).stem for path in paths if path not in again]:
-        print(f"{SAME}: {', '.join(same)}", flush=True)
+    same = [Path(path).resolve().relative_to(Path(root).resolve()) for path in paths if path not in again]
+    if same:
+        print(f"{SAME}: {', '.join(name.with_suffix('').as_posix() for name in same)}", flush=True)
     if not again:
         return 0
     workers = str(min(AT_A_TIME, len(again))) if len(again) > 1 else "0"
