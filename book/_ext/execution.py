@@ -6,6 +6,7 @@ takes what was kept. What has not changed since its last run is not run again.
 """
 
 import asyncio
+import copy
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -48,6 +49,7 @@ def runs_again(app, env, added, changed, removed):
 
 def run_page(root, path, notebook, word, timeout):
     """Run the cells of a page in Markdown, and keep the run. Returns the error that ended it, or None."""
+    notebook = copy.deepcopy(notebook)  # its outputs, empty as yet, are part of its key
     begin, folder = time.perf_counter(), {"metadata": {"path": str(path.parent)}}
     try:
         asyncio.run(NotebookClient(notebook, resources=folder, timeout=timeout).async_execute())

@@ -213,8 +213,9 @@ def page(package):
 
 
 def test_the_cells_of_a_page_run_and_the_run_is_kept(package, page, monkeypatch):
-    assert execution.bring(package, {page: notebook("print(3)")}, 60) == {}
-    run = runs.kept(package, page, notebook("print(3)"))
+    book = notebook("print(3)")
+    assert execution.bring(package, {page: book}, 60) == {}
+    run = runs.kept(package, page, book)
     assert [output.text for output in run.cells[1].outputs] == ["3\n"]
     monkeypatch.setattr(execution, "NotebookClient", None)
     assert execution.bring(package, {page: notebook("print(3)")}, 60) == {}
