@@ -1,0 +1,742 @@
+r"""What a `Term` is worth: with symbols, for every size; with torch's numbers; with numbers of 50 digits.
+
+The same walk through the term serves all three. They differ in what an index is, in how a sum is taken, and in
+where a derivative comes from: SymPy, torch.autograd on the numbers that were computed, or differences.
+"""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import sympy as sp
+from sympy import Indexed, IndexedBase, KroneckerDelta
+
+from ..sums import Index, gradient, labels, total
+from .meaning import Place, Term
+from .reading import entries_of
+from .tree import Unreadable
+
+
+class Walk:
+    """The walk through a term. A subclass says what entries, sums, functions and derivatives are."""
+
+    def __init__(self, reading, depth=0):
+        self.reading, self.depth = reading, depth
+        self.memo = {}
+
+    def value(self, t, at, lead=(), held=frozenset()):
+        """The value of a Term. at: {Place: index}; lead: indices of the leading axes; held: names kept apart."""
+        return getattr(self, "_" + t.kind)(t.parts, at, lead, held)
+
+    def _number(self, parts, at, lead, held):
+        return self.number(parts[0])
+
+    def _constant(self, parts, at, lead, held):
+        return self.pi
+
+    def _size(self, parts, at, lead, held):
+        return math.prod(map(self.length, self.reading.size(parts[0])))
+
+    def _place(self, parts, at, lead, held):
+        place = parts[0]
+        index = at[place]
+        if not isinstance(index, tuple):
+            return index  # the argument of a function
+        if not index:
+            return self.number(0)
+        result = self.as_number(index[0])
+        for size, one in zip(place.range.known[1:], index[1:]):
+            result = result * self.length(size) + self.as_number(one)
+        return result
+
+    def as_number(self, one):
+        return one
+
+    def _add(self, parts, at, lead, held):
+        return sum((self.value(t, at, lead, held) for t in parts[1:]), self.value(parts[0], at, lead, held))
+
+    def _mul(self, parts, at, lead, held):
+        return math.prod(
+            (self.value(t, at, lead, held) for t in parts[1:]), start=self.value(parts[0], at, lead, held)
+        )
+
+    def _pow(self, parts, at, lead, held):
+        return self.power(*(self.value(t, at, lead, held) for t in parts))
+
+    def _function(self, parts, at, lead, held):
+        return self.function(parts[0], self.value(parts[1], at, lead, held))
+
+    def _apply(self, parts, at, lead, held):
+        name, order, argument = parts
+        return self.apply(name, order, self.value(argument, at, lead, held))
+
+    def _let(self, parts, at, lead, held):
+        definition, order, arguments = parts
+        values = [self.value(a, at, lead, held) for a in arguments]
+        return self.defined(definition, order, values, lead, held)
+
+    def _choose(self, parts, at, lead, held):
+        (one,) = self.index(parts[0], at, lead, held)
+        return self.choose(one, [lambda t=t: self.value(t, at, lead, held) for t in parts[1]])
+
+    def _delta(self, parts, at, lead, held):
+        a, b = (self.index(p, at, lead, held) for p in parts)
+        if len(a) != len(b):
+            raise Unreadable("δ of indices of different kinds")
+        return math.prod((self.delta(x, y) for x, y in zip(a, b)), start=self.number(1))
+
+    def _relation(self, parts, at, lead, held):
+        sign, left, right = parts
+        return self.relation(sign, self.value(left, at, lead, held), self.value(right, at, lead, held))
+
+    def _held(self, parts, at, lead, held):
+        return self.value(parts[1], at, lead, held | frozenset(parts[0]))
+
+    def index(self, p, at, lead, held):
+        """An index as the tuple of those of the sizes whose product its axis is."""
+        if isinstance(p, Place):
+            if not isinstance(at[p], tuple):
+                raise Unreadable(f"{p} is a number, and no index")
+            return at[p]
+        if isinstance(p, int):
+            return (self.literal(p),)
+        if isinstance(p, Term):
+            if p.kind == "label":
+                return (self.label(p.parts[0], self.flat(p.parts[1], at, lead, held), lead),)
+            if p.kind == "place":
+                return self.index(p.parts[0], at, lead, held)
+            return (self.shifted(self.value(p, at, lead, held)),)
+        return tuple(i for part in p[1:] for i in self.index(part, at, lead, held))
+
+    def flat(self, places, at, lead, held):
+        return tuple(self.index(p, at, lead, held) for p in places)
+
+    def _entry(self, parts, at, lead, held):
+        name, places = parts
+        return self.named(name, self.flat(places, at, lead, held), lead, held)
+
+    def named(self, name, indices, lead, held):
+        """The entry of a letter: of what defines it, unless it is held."""
+        definition = self.reading.definitions.get(name)
+        if definition is None or name in held:
+            if definition is None:
+                axes = len(self.reading.array(name).axes)
+                more = min(len(lead), max(0, axes - len(indices)))
+                indices = (*lead[len(lead) - more :], *indices)
+                return self.free(name, indices, held)
+            return self.kept(name, (*lead, *indices), held)
+        own = len(definition.places)
+        if len(indices) < own:
+            raise Unreadable(f"{name}: expected {own} indices, got {len(indices)}")
+        lead = (*lead, *indices[: len(indices) - own])
+        return self.unfolded(definition, lead, indices[len(indices) - own :], held)
+
+    def bound(self, places, indices):
+        at = {}
+        for place, index in zip(places, indices):
+            if isinstance(place, Place):
+                at[place] = index
+            else:  # the pair h K + c
+                rest = list(index)
+                for part in place[1:]:
+                    if isinstance(part, Place):
+                        at[part] = (rest.pop(0),)
+                    elif rest.pop(0) != part:
+                        raise Unreadable(f"no definition for {index}")
+        return at
+
+    def unfolded(self, definition, lead, indices, held):
+        return self.value(definition.body, self.bound(definition.places, indices), lead, held)
+
+    def scalar_of_loss(self, depth, held):
+        """The loss: what the page calls L, or Σ dy·y over all entries of the output."""
+        reading = self.reading
+        if reading.loss:
+            return self.named(reading.loss, (), (), held)
+        if reading.output is None:
+            raise Unreadable("a gradient, and no output or loss is defined")
+        name = reading.output
+        own = (
+            len(reading.definitions[name].places)
+            if name in reading.definitions
+            else len(reading.array(name).axes)
+        )
+        axes = (reading.leading(name, depth) if depth else ()) + (
+            reading.array(name).axes[-own:] if own else ()
+        )
+        return self.over_all(axes, lambda *i: self.upstream(name, i) * self.named(name, i, (), held))
+
+    def _gradient(self, parts, at, lead, held):
+        name, places = parts
+        indices = (*lead, *self.flat(places, at, lead, held))
+        if name == self.reading.output and not self.reading.loss:
+            return self.upstream(name, indices)
+        return self.gradient(name, indices, held)
+
+
+def depth_of(reading, *terms):
+    """How many leading axes a claim is written with that the printed definitions leave out: 1 for x̂_tj."""
+    deepest = 0
+    for _, name, count in (e for t in terms for e in entries_of(t)):
+        if name in reading.definitions:
+            deepest = max(deepest, count - len(reading.definitions[name].places))
+        else:
+            used = used_with(reading, name)
+            deepest = max(deepest, count - used if used is not None else 0)
+    return deepest
+
+
+def used_with(reading, name):
+    """With how many indices the definitions use a free array: 1 for x_j, though x has axes T and D."""
+    counts = {
+        count
+        for definition in reading.definitions.values()
+        for kind, used, count in entries_of(definition.body)
+        if used == name and kind == "entry"
+    }
+    return max(counts, default=None)
+
+
+# ---------------------------------------------------------------------------------------------------- symbols
+
+
+class Symbols(Walk):
+    """For every size: expressions of `handgrad.sums`. opaque: definitions that stay letters of their own."""
+
+    pi = sp.pi
+
+    def __init__(self, reading, depth=0, opaque=frozenset()):
+        super().__init__(reading, depth)
+        self.opaque, self.lengths, self.templates = frozenset(opaque), {}, {}
+
+    def number(self, x):
+        return sp.Rational(x.numerator, x.denominator) if hasattr(x, "numerator") else sp.Integer(x)
+
+    def length(self, size):
+        if isinstance(size, int):
+            return sp.Integer(size)
+        return self.lengths.setdefault(size, sp.Symbol(size, integer=True, positive=True))
+
+    def literal(self, n):
+        return sp.Integer(n)
+
+    def power(self, base, exponent):
+        return base**exponent
+
+    def function(self, name, x):
+        if name == "erf":
+            return sp.erf(x)
+        return (
+            {"ln": sp.log, "abs": sp.Abs, "sign": sp.sign}.get(name)(x)
+            if name in ("ln", "abs", "sign")
+            else getattr(sp, name)(x)
+        )
+
+    def apply(self, name, order, x):
+        if self.reading.numbers[name].kind == "logistic":
+            u = sp.Dummy("u")
+            return sp.diff(1 / (1 + sp.exp(-u)), u, order).subs(u, x)
+        return unknown_function(name, order)(x)
+
+    def defined(self, definition, order, values, lead, held):
+        arguments = [sp.Dummy(p.name, real=True) for p in definition.places]
+        body = self.value(definition.body, dict(zip(definition.places, arguments)), lead, held)
+        if order:
+            body = sp.diff(body, arguments[0], order)
+        return body.xreplace(dict(zip(arguments, values)))
+
+    def choose(self, one, values):
+        if one.is_Integer:
+            return values[int(one)]()
+        return sum((KroneckerDelta(one, n) * v() for n, v in enumerate(values)), sp.S.Zero)
+
+    def delta(self, a, b):
+        return KroneckerDelta(a, b)
+
+    def relation(self, sign, a, b):
+        raise Unprovable("a condition on indices, which sums of every size do not know")
+
+    def shifted(self, e):
+        raise Unprovable(f"the index {e}")
+
+    def label(self, name, indices, lead):
+        array = self.reading.array(name)
+        more = len(array.axes) - len(indices)
+        indices = (*lead[len(lead) - more :], *indices) if more else indices
+        size = math.prod(map(self.length, array.below))
+        base = labels(name, size)
+        flat = tuple(i for index in indices for i in index)
+        return base[flat] if flat else Index(f"label {name}", size)
+
+    def _sum(self, parts, at, lead, held):
+        place, body = parts
+        if place.range.known is None:
+            raise Unreadable(f"nothing says what the index {place} of a sum runs over")
+        sizes = [self.length(s) for s in place.range.known]
+
+        def nested(rest, index):
+            if not rest:
+                return self.value(body, {**at, place: tuple(index)}, lead, held)
+            return total(lambda i: nested(rest[1:], [*index, i]), rest[0])
+
+        return nested(sizes, [])
+
+    def _prod(self, parts, at, lead, held):
+        raise Unprovable("a product of every length")
+
+    def over_all(self, axes, f):
+        def nested(rest, done):
+            if not rest:
+                return f(*done)
+            sizes = [self.length(s) for s in rest[0]]
+
+            def inner(sizes, index):
+                if not sizes:
+                    return nested(rest[1:], [*done, tuple(index)])
+                return total(lambda i: inner(sizes[1:], [*index, i]), sizes[0])
+
+            return inner(sizes, [])
+
+        return nested(list(axes), [])
+
+    def symbol(self, name, indices, positive=False):
+        flat = tuple(i for index in indices for i in index)
+        if flat:
+            return IndexedBase(sp.Symbol(name, positive=True) if positive else name)[flat]
+        return sp.Symbol(name, positive=True) if positive else sp.Symbol(name, real=True)
+
+    def free(self, name, indices, held):
+        array = self.reading.array(name)
+        if array.kind == "distribution":
+            *rest, last = indices
+            raw = "weight of " + name
+            (size,) = array.axes[-1]
+            every = total(lambda k: self.symbol(raw, (*rest, (k,)), True), self.length(size))
+            return self.symbol(raw, indices, True) / every
+        return self.symbol(
+            name, indices, array.kind == "positive" or array.kind == "within" and array.below[:2] == "(0"
+        )
+
+    def kept(self, name, indices, held):
+        return self.symbol(name, indices)
+
+    def upstream(self, name, indices):
+        return self.symbol("d" + name, indices)
+
+    def unfolded(self, definition, lead, indices, held):
+        if definition.name in self.opaque:
+            return self.symbol(definition.name, (*lead, *indices))
+        return super().unfolded(definition, lead, indices, held)
+
+    def by(self, scalar, name, indices, held):
+        """The derivative by an entry that was held, which then becomes its definition again."""
+        entry = (
+            self.kept(name, indices, held)
+            if name in self.reading.definitions
+            else self.free(name, indices, held)
+        )
+        if entry.is_number or not isinstance(entry, (Indexed, sp.Symbol)):
+            raise Unprovable(f"a derivative by {name}, which is no letter of its own")
+        scalar = sp.sympify(scalar)
+        base = entry.base if isinstance(entry, Indexed) else entry
+        if not scalar.has(base):
+            raise Unreadable(f"a derivative by {name} of something in which it does not occur")
+        return self.back(gradient(scalar, entry), name, len(indices), held)
+
+    def back(self, e, name, axes, held):
+        if name not in self.reading.definitions or name in held:
+            return e
+        own = len(self.reading.definitions[name].places)
+        groups = [len(a) for a in self.axes_of(name, axes)]
+
+        def unfold(atom):
+            flat = list(atom.indices) if isinstance(atom, Indexed) else []
+            indices = []
+            for n in groups:
+                indices.append(tuple(flat[:n]))
+                flat = flat[n:]
+            return self.named(name, tuple(indices), (), held)
+
+        def match(a):
+            return (
+                isinstance(a, Indexed) and a.base.label == sp.Symbol(name) or a == sp.Symbol(name, real=True)
+            )
+
+        return e.replace(match, unfold)
+
+    def axes_of(self, name, count):
+        reading = self.reading
+        axes = reading.array(name).axes
+        if count > len(axes):
+            axes = (*reading.leading(name, count - len(axes)), *axes)
+        return axes[len(axes) - count :]
+
+    def _held(self, parts, at, lead, held):
+        names, inner = parts
+        e = self.value(inner, at, lead, held | frozenset(names))
+        for name in names:
+            e = self.back(e, name, len(self.reading.definitions[name].places), held)
+        return e
+
+    def gradient(self, name, indices, held):
+        key = name, len(indices), held
+        if key not in self.templates:
+            axes = self.axes_of(name, len(indices))
+            template = tuple(
+                tuple(Index(f"at {n} {m}", self.length(size), -9) for m, size in enumerate(axis))
+                for n, axis in enumerate(axes)
+            )
+            loss = self.scalar_of_loss(self.depth, held | {name})
+            self.templates[key] = template, self.by(loss, name, template, held)
+        template, e = self.templates[key]
+        return e.xreplace({a: b for t, i in zip(template, indices) for a, b in zip(t, i)})
+
+    def _partial(self, parts, at, lead, held):
+        inner, target = parts
+        name, places = target.parts
+        indices = (*lead, *self.flat(places, at, lead, held))
+        if name not in self.reading.definitions:
+            axes = len(self.reading.array(name).axes)
+            indices = indices[-axes:] if axes else ()
+        scalar = self.value(inner, at, lead, held | {name})
+        return self.by(scalar, name, indices, held)
+
+
+class NoDifferences(Unreadable):
+    """What differences do not compute; torch does."""
+
+
+class Unprovable(Unreadable):
+    """A formula that is read, and of which sums of every size cannot say anything."""
+
+
+_UNKNOWN = {}
+
+
+def unknown_function(name, order):
+    """A function of which nothing is known but its derivatives, each a function of its own."""
+    if (name, order) not in _UNKNOWN:
+        _UNKNOWN[name, order] = type(
+            name + "'" * order,
+            (sp.Function,),
+            {
+                "fdiff": lambda self, argindex=1: unknown_function(name, order + 1)(*self.args),
+                "is_real": True,
+            },
+        )
+    return _UNKNOWN[name, order]
+
+
+# ---------------------------------------------------------------------------------------------------- numbers
+
+
+def draw(reading, rng, small=False):
+    """Sizes and values for all free letters: {size: int}, {name: array}. Sizes differ, unless they are small."""
+    atoms = sorted({s for sizes in reading.sizes.values() for s in sizes if isinstance(s, str)})
+    spread = rng.permutation(np.arange(2, max(4, len(atoms)) + 2))
+    sizes = {name: int(2 + n % 2 if small else n) for name, n in zip(atoms, spread)}
+
+    def length(axis):
+        return math.prod(sizes.get(s, s) for s in axis)
+
+    values = {}
+    for name, array in [*reading.numbers.items(), *reading.arrays.items()]:
+        if name in reading.definitions or array.kind in ("function", "logistic"):
+            continue
+        shape = tuple(sizes.get(s, s) for axis in array.axes for s in axis)
+        if array.kind == "label":
+            values[name] = rng.integers(length(array.below), size=shape)
+        elif array.kind == "within":
+            values[name] = drawn_within(array.below, rng, shape)
+        elif array.kind in ("positive", "distribution"):
+            values[name] = np.asarray(rng.uniform(0.4, 1.6, size=shape))
+            if array.kind == "distribution":
+                values[name] /= values[name].sum(axis=-1, keepdims=True)
+        else:
+            values[name] = np.asarray(rng.standard_normal(shape))
+    return sizes, values
+
+
+def drawn_within(text, rng, shape):
+    """Numbers of an interval such as (0, 1), or of a set such as {0, 1}."""
+    ends = [float(part) for part in text.strip("()[]{} ").split(",")]
+    if text.strip().startswith("{"):
+        return rng.choice(ends, size=shape)
+    low, high = ends
+    return rng.uniform(low + 0.05 * (high - low), high - 0.05 * (high - low), size=shape)
+
+
+class Numbers(Walk):
+    """With numbers: every index is an int, every sum a loop."""
+
+    def __init__(self, reading, sizes, values, depth=0):
+        super().__init__(reading, depth)
+        self.sizes, self.given = sizes, values
+        self.upstreams = {}
+
+    def length(self, size):
+        return self.sizes.get(size, size)
+
+    def literal(self, n):
+        return n
+
+    def shifted(self, x):
+        x = float(x.detach() if hasattr(x, "detach") else x)
+        n = round(x)
+        if abs(float(x) - n) > 1e-9:
+            raise Unreadable(f"an index that is no integer: {float(x)}")
+        return n
+
+    def choose(self, one, values):
+        return values[one]()
+
+    def delta(self, a, b):
+        return self.number(int(a == b))
+
+    def relation(self, sign, a, b):
+        a, b = (float(x.detach() if hasattr(x, "detach") else x) for x in (a, b))
+        holds = {"=": a == b, "≠": a != b, "≤": a <= b, "≥": a >= b, "<": a < b, ">": a > b}
+        if sign not in holds:
+            raise Unreadable(f"a condition with {sign}")
+        return self.number(int(holds[sign]))
+
+    def label(self, name, indices, lead):
+        array = self.reading.array(name)
+        more = len(array.axes) - len(indices)
+        indices = (*lead[len(lead) - more :], *indices) if more else indices
+        return int(self.given[name][tuple(i for index in indices for i in index)])
+
+    def whole(self, name, indices):
+        """The place of an entry in the array; leading axes that are left out stand at 0."""
+        flat = tuple(i for index in indices for i in index)
+        return (0,) * (self.given[name].ndim - len(flat)) + flat
+
+    def every(self, range_):
+        if range_.known is None:
+            raise Unreadable("nothing says what an index of a sum runs over")
+        return itertools.product(*(range(self.length(s)) for s in range_.known))
+
+    def _sum(self, parts, at, lead, held):
+        place, body = parts
+        terms = [self.value(body, {**at, place: index}, lead, held) for index in self.every(place.range)]
+        return sum(terms[1:], terms[0])
+
+    def _prod(self, parts, at, lead, held):
+        place, body = parts
+        terms = [self.value(body, {**at, place: index}, lead, held) for index in self.every(place.range)]
+        return math.prod(terms[1:], start=terms[0])
+
+    def over_all(self, axes, f):
+        places = [list(itertools.product(*(range(self.length(s)) for s in axis))) for axis in axes]
+        terms = [f(*index) for index in itertools.product(*places)]
+        return sum(terms[1:], terms[0])
+
+    def upstream(self, name, indices):
+        key = name, indices
+        if key not in self.upstreams:
+            seed = [ord(c) for c in name] + [i + 1 for index in indices for i in index]
+            self.upstreams[key] = self.number(np.random.default_rng(seed).standard_normal())
+        return self.upstreams[key]
+
+    def _gradient(self, parts, at, lead, held):
+        name, places = parts
+        indices = (*lead, *self.flat(places, at, lead, held))
+        if name == self.reading.output and not self.reading.loss:
+            return self.upstream(name, indices)
+        key = "d", name, indices, held
+        if key not in self.memo:
+            self.memo[key] = self.by(self.loss, name, indices, held)
+        return self.memo[key]
+
+    @staticmethod
+    def loss(walk, held):
+        """The loss as this walk computes it, once."""
+        key = "loss", held
+        if key not in walk.memo:
+            walk.memo[key] = walk.scalar_of_loss(walk.depth, held)
+        return walk.memo[key]
+
+    def _partial(self, parts, at, lead, held):
+        inner, target = parts
+        name, places = target.parts
+        indices = (*lead, *self.flat(places, at, lead, held))
+        if name not in self.reading.definitions:
+            axes = len(self.reading.array(name).axes)
+            indices = indices[-axes:] if axes else ()
+        return self.by(lambda walk, kept: walk.value(inner, at, lead, kept), name, indices, held)
+
+
+class Torch(Numbers):
+    """float64, with derivatives by torch.autograd on the numbers as they were computed."""
+
+    def __init__(self, reading, sizes, values, depth=0):
+        super().__init__(reading, sizes, values, depth)
+        import torch
+
+        self.torch = torch
+        self.pi = torch.tensor(math.pi, dtype=torch.float64)
+        self.leaves = {
+            name: torch.tensor(np.asarray(value, dtype=float), dtype=torch.float64, requires_grad=True)
+            for name, value in values.items()
+        }
+        self.copies = {}
+
+    def number(self, x):
+        return self.torch.tensor(float(x), dtype=self.torch.float64)
+
+    def as_number(self, one):
+        return self.number(one)
+
+    def power(self, base, exponent):
+        base, exponent = (x if hasattr(x, "dtype") else self.number(x) for x in (base, exponent))
+        if not exponent.requires_grad and float(exponent).is_integer():
+            return base ** int(exponent)
+        return base**exponent
+
+    def function(self, name, x):
+        x = x if hasattr(x, "dtype") else self.number(x)
+        return getattr(self.torch, {"ln": "log"}.get(name, name))(x)
+
+    def apply(self, name, order, x):
+        torch = self.torch
+        if not x.requires_grad:
+            x = x.clone().requires_grad_()
+        if self.reading.numbers[name].kind == "logistic":
+            y = torch.sigmoid(x)
+        else:
+            seed = sum(map(ord, name)) % 7 / 7
+            y = torch.tanh((1.1 + seed) * x) + (0.3 + seed) * x * x
+        for _ in range(order):
+            (y,) = torch.autograd.grad(y, x, create_graph=True)
+        return y
+
+    def defined(self, definition, order, values, lead, held):
+        values = [v if hasattr(v, "dtype") else self.number(v) for v in values]
+        if order:
+            values[0] = values[0] if values[0].requires_grad else values[0].clone().requires_grad_()
+        y = self.value(definition.body, dict(zip(definition.places, values)), lead, held)
+        for _ in range(order):
+            (y,) = self.torch.autograd.grad(y, values[0], create_graph=True)
+        return y
+
+    def free(self, name, indices, held):
+        return self.leaves[name][self.whole(name, indices)]
+
+    def kept(self, name, indices, held):
+        return self.node(name, indices, held - {name})
+
+    def node(self, name, indices, held):
+        """The number of an entry, computed once, so that one can ask for derivatives by it."""
+        key = name, indices, held & self.frozen(held)
+        if key not in self.memo:
+            definition = self.reading.definitions[name]
+            own = len(definition.places)
+            split = len(indices) - own
+            if name in held:
+                value = self.node(name, indices, held - {name}).detach().clone().requires_grad_()
+            else:
+                value = super().unfolded(definition, indices[:split], indices[split:], held)
+                value = value if hasattr(value, "dtype") else self.number(value)
+                if not value.requires_grad:
+                    value = value.clone().requires_grad_()
+            self.memo[key] = value
+        return self.memo[key]
+
+    def frozen(self, held):
+        return held
+
+    def named(self, name, indices, lead, held):
+        if name in self.reading.definitions:
+            return self.node(name, (*lead, *indices), held)
+        return super().named(name, indices, lead, held)
+
+    def by(self, scalar, name, indices, held):
+        value = scalar(self, held)
+        value = value if hasattr(value, "dtype") else self.number(value)
+        if name in self.reading.definitions:
+            source, at = self.node(name, indices, held), ()
+        else:
+            source, at = self.leaves[name], self.whole(name, indices)
+        if not value.requires_grad:
+            return self.number(0)
+        (g,) = self.torch.autograd.grad(
+            value, source, retain_graph=True, create_graph=True, allow_unused=True
+        )
+        return self.number(0) if g is None else g[at] if at else g
+
+
+class Digits(Numbers):
+    """Numbers of 50 digits, with derivatives by central differences."""
+
+    def __init__(self, reading, sizes, values, depth=0, moved=None, step=0):
+        super().__init__(reading, sizes, values, depth)
+        self.pi = +mpmath.pi
+        self.moved, self.level = moved or {}, step
+        self.upstreams = {}
+
+    def number(self, x):
+        if hasattr(x, "denominator") and not isinstance(x, int):
+            return mpmath.mpf(int(x.numerator)) / int(x.denominator)
+        return mpmath.mpf(float(x)) if not isinstance(x, int) else mpmath.mpf(x)
+
+    def as_number(self, one):
+        return mpmath.mpf(one)
+
+    def power(self, base, exponent):
+        return mpmath.power(base, exponent)
+
+    def function(self, name, x):
+        if name == "abs":
+            return abs(x)
+        return getattr(mpmath, {"ln": "log"}.get(name, name))(x)
+
+    def apply(self, name, order, x):
+        if self.reading.numbers[name].kind == "logistic":
+
+            def f(u):
+                return 1 / (1 + mpmath.exp(-u))
+        else:
+            seed = mpmath.mpf(sum(map(ord, name)) % 7) / 7
+
+            def f(u):
+                return mpmath.tanh((mpmath.mpf("1.1") + seed) * u) + (mpmath.mpf("0.3") + seed) * u * u
+
+        return mpmath.diff(f, x, order) if order else f(x)
+
+    def defined(self, definition, order, values, lead, held):
+        def f(u):
+            return self.value(definition.body, dict(zip(definition.places, [u, *values[1:]])), lead, held)
+
+        return mpmath.diff(f, values[0], order) if order else f(values[0])
+
+    def free(self, name, indices, held):
+        at = self.whole(name, indices)
+        return mpmath.mpf(float(self.given[name][at])) + self.moved.get((name, at), 0)
+
+    def named(self, name, indices, lead, held):
+        if name in self.reading.definitions:
+            at = (*lead, *indices)
+            key = name, at
+            if key not in self.memo:
+                self.memo[key] = self.unmoved(name, at) + self.moved.get(key, 0)
+            return self.memo[key]
+        return super().named(name, indices, lead, held)
+
+    def unmoved(self, name, at):
+        definition = self.reading.definitions[name]
+        split = len(at) - len(definition.places)
+        return super().unfolded(definition, at[:split], at[split:], frozenset())
+
+    def _held(self, parts, at, lead, held):
+        raise NoDifferences("a derivative with letters held, by differences")
+
+    def by(self, scalar, name, indices, held):
+        h = mpmath.mpf(10) ** (-12 if self.level else -16)
+        key = (name, indices) if name in self.reading.definitions else (name, self.whole(name, indices))
+        ends = []
+        for sign in (1, -1):
+            moved = {**self.moved, key: self.moved.get(key, 0) + sign * h}
+            walk = Digits(self.reading, self.sizes, self.given, self.depth, moved, self.level + 1)
+            ends.append(scalar(walk, held))
+        return (ends[0] - ends[1]) / (2 * h)

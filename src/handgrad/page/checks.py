@@ -1,0 +1,512 @@
+"""Pages, and what can be done with a printed equation: prove it, compute it, show what was read."""
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import sympy as sp
+
+from ..sums import Index, NotProved, equal, prove_equal
+from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw
+from .meaning import Place, Sentence, Term, items_of, letter_of, show_range
+from .reading import Reading, letter_named
+from .tree import Unreadable, parse, split
+
+EQUATION = re.compile(r"\$\$(.*?)\$\$[ \t]*\((eq-[\w-]+)\)", re.DOTALL)
+INLINE = re.compile(r"(?<![$\\])\$([^$]+)\$(?!\$)")
+CONDITIONS = ("if", "for", "whenever", "whatever", "where all", "at")
+"""The words before what is no claim, but says when one holds."""
+DEFINING = ("with", "where")
+RELATIONS = {"=", "≤", "≥", "<", ">", "≠", "≈"}
+
+
+def read(path):
+    """The labelled equations of a notebook (.ipynb) or of a Markdown file, as it is on the disk.
+
+    Raises FileNotFoundError if there is no such file, and ValueError if it has no labelled equation or one
+    label twice.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"path: expected a notebook or a Markdown file, found none at {path.resolve()}"
+        )
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    return Page(text, path.name)
+
+
+class Page:
+    """A text with labelled equations, ``$$ … $$ (eq-label)``.
+
+    text: Markdown; name: how messages call it.
+    """
+
+    def __init__(self, text, name="page"):
+        self.name, self.equations = name, {}
+        self.text = text
+        for tex, label in EQUATION.findall(text):
+            if label in self.equations:
+                raise ValueError(f"{name}: two equations have the label {label}")
+            self.equations[label] = tex.strip()
+        if not self.equations:
+            raise ValueError(f"{name}: expected equations such as $$ a = b $$ (eq-label), found none")
+
+    def __repr__(self):
+        return f"{self.name}: {len(self.equations)} equations"
+
+    def tex(self, label):
+        """The TeX of an equation. Raises KeyError, with the labels there are, for another label."""
+        if label not in self.equations:
+            near = [other for other in self.equations if other.split("-")[1:2] == label.split("-")[1:2]]
+            raise KeyError(f"label: expected one of {near or list(self.equations)}, got {label!r}")
+        return self.equations[label]
+
+    def given(self, *printed, letters="", columns=False, output=None, loss=None):
+        """The page with some of its definitions taken for granted.
+
+        printed  labels of equations, or letters that the running text defines, ``"r"`` for $r = 1/…$; in the
+                 order in which they are used
+        letters  all letters that these do not define: arrays with their axes, numbers, labels, functions, as
+                 in ``x (B, T, D); epsilon > 0; y (T) < V; p in (0, 1); q (T, V) distribution; phi function``
+        columns  whether a bold small letter is a column, as in 𝐏𝐱
+        output   the array whose gradient arrives from above; by default the last that is defined
+        loss     the number that is differentiated, if it is called neither L nor ⟨d𝐘, 𝐘⟩
+        Raises Unreadable where a definition cannot be read.
+        """
+        return Given(self, printed, letters, columns, output, loss)
+
+    def prove(self, *labels):
+        """As `Given.prove`, with nothing given."""
+        self.given().prove(*labels)
+
+    def holds(self, *labels):
+        """As `Given.holds`, with nothing given."""
+        self.given().holds(*labels)
+
+    def inline(self, name):
+        r"""The TeX of a formula in the running text: the only one that begins with ``name =``, or this very one.
+
+        Raises Unreadable if the text has none, or several.
+        """
+        wanted, found = _without_spaces(name), {}
+        for tex in INLINE.findall(EQUATION.sub("", self.text)):
+            bare = _without_spaces(tex)
+            if bare == wanted or "=" not in name and bare.startswith(wanted + "="):
+                found.setdefault(bare, tex)
+        if len(found) != 1:
+            those = "".join(f"\n  {tex}" for tex in found.values())
+            raise Unreadable(
+                f"{self.name}: expected one formula in the text that reads {name}, found {len(found) or 'none'}{those}"
+            )
+        return next(iter(found.values()))
+
+
+def _without_spaces(tex):
+    return re.sub(r"\s|\\[,;:!]", "", tex)
+
+
+class Given:
+    """A page whose letters and definitions are settled, so that its equations have a meaning."""
+
+    def __init__(self, page, printed, letters, columns, output, loss):
+        self.page, self.printed = page, printed
+        self.arguments = letters, columns, output, loss
+        self.reading = self._reading()
+
+    def _reading(self):
+        reading = Reading(*self.arguments)
+        for name in self.printed:
+            label = name if name.startswith("eq-") else ""
+            tex = self.page.tex(label) if label else self.page.inline(name)
+            with _placed(label or name):
+                self._define_all(reading, split(tex), label)
+        return reading
+
+    @staticmethod
+    def _define_all(reading, statements, label):
+        """Define each letter that stands first on the left of a statement, and is not defined yet."""
+        for statement in statements:
+            if not statement.relations or statement.relations[0] != "=" or _is_condition(statement):
+                continue
+            items = items_of(parse(statement.sides[0]))
+            letter = items and getattr(items[0], "data", "") == "factor" and letter_of(items[0])
+            known = letter and reading.find(letter._replace(gradient=False))
+            if (
+                not letter
+                or letter.gradient
+                or known in reading.definitions
+                and (reading.definitions[known].label == label)
+            ):
+                continue
+            reading.define(statement, label)
+
+    # ---- claims
+
+    def claims(self, label):
+        """The claims of an equation: triples (left, relation, right) of Terms, with the reading they belong to.
+
+        What stands behind "with" defines a letter for this equation, if nobody did before; what stands behind
+        "if" or "for" is a condition: a letter is replaced, or a relation restricts the numbers that are drawn.
+        """
+        with _placed(label):
+            return self._claims(split(self.page.tex(label)), label)
+
+    def _claims(self, statements, label):
+        local, rest = self._reading(), []
+        for statement in statements:
+            if statement.words.lower().startswith(DEFINING) and self._defines(local, statement):
+                local.define(statement, label)
+            else:
+                rest.append(statement)
+        conditions = []
+        for before, statement in zip([None, *rest], rest):
+            if _is_condition(statement) or before in conditions and not statement.words:
+                conditions.append(statement)
+        restrictions = []
+        for condition in conditions:
+            self._condition(local, condition, restrictions)
+        claims = []
+        for statement in rest:
+            if statement in conditions or not statement.relations:
+                continue
+            if unknown := set(statement.relations) - RELATIONS:
+                raise Unreadable(f"the relation {unknown.pop()}")
+            sentence = Sentence(local)
+            sides = [sentence.side(side) for side in statement.sides]
+            for left, relation, right in zip(sides, statement.relations, sides[1:]):
+                left, right = sentence.pair(left, right, label)
+                claims.append((left, relation, right))
+        if not claims:
+            raise Unreadable("it claims nothing that the reader understands")
+        return local, claims, restrictions
+
+    @staticmethod
+    def _defines(reading, statement):
+        if not statement.relations or statement.relations[0] != "=":
+            return False
+        letter = _single_letter(statement.sides[0])
+        return bool(letter) and not letter.gradient and reading.find(letter) is None
+
+    @staticmethod
+    def _condition(reading, statement, restrictions):
+        if statement.relations == ("=",):
+            letter = _single_letter(statement.sides[0])
+            if letter and letter.base in reading.sizes and not letter.below:
+                reading.sizes[letter.base] = _size_product(reading, statement.sides[1])
+                return
+            if letter:
+                reading.put(letter, statement.sides[1])
+                return
+        for left, relation, right in zip(statement.sides, statement.relations, statement.sides[1:]):
+            sentence = Sentence(reading)
+            restrictions.append((sentence.side(left), relation, sentence.side(right)))
+
+    # ---- proofs
+
+    def prove(self, *labels):
+        """Prove each "=" of these equations for every size; raise an AssertionError that shows the difference.
+
+        All values are real. A relation such as ≥ 0 is proved where it is plain from the signs of its parts.
+        Raises Unreadable for an equation that cannot be read, NotProved where there is neither proof nor
+        refutation.
+        """
+        for label in labels:
+            reading, claims, _ = self.claims(label)
+            with _placed(label):
+                for number, (left, relation, right) in enumerate(claims):
+                    _prove(reading, left, relation, right, f"{label}, claim {number + 1} of {len(claims)}")
+
+    def holds(self, *labels, draws=2):
+        """Compute both sides of these equations on random numbers; raise an AssertionError if they differ.
+
+        Sizes are all different; derivatives are torch's in float64, and central differences of numbers of 50
+        digits. ≈ asks for nothing, and is refused.
+        """
+        for label in labels:
+            reading, claims, restrictions = self.claims(label)
+            with _placed(label):
+                rng = np.random.default_rng(len(label))
+                for number in range(draws + 1):
+                    sizes, values = _restricted(reading, restrictions, rng, small=number == draws)
+                    for left, relation, right in claims:
+                        _compare(reading, sizes, values, left, relation, right, rng, exact=number == draws)
+
+    def number(self, label, part=-1, **values):
+        """The number that an equation gives for some values: its last side, or that of another statement.
+
+        part    which statement of the equation, from 0; by default the last
+        values  for each size and each letter of it, by name: ``D=64, epsilon=1e-5, n=np.ones(3)``
+        """
+        with _placed(label):
+            reading = self._reading()
+            statements = [s for s in split(self.page.tex(label)) if s.sides and not _is_condition(s)]
+            for statement in statements:
+                if statement.words.lower().startswith(DEFINING) and self._defines(reading, statement):
+                    reading.define(statement, label)
+            for name, value in values.items():
+                if name not in reading.sizes and reading.find(letter_named(name)) is None:
+                    reading.declare(
+                        f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
+                    )
+            chosen = [s for s in statements if not s.words.lower().startswith(DEFINING)][part]
+            value = Sentence(reading).side(chosen.sides[-1])
+            sizes = {name: v for name, v in values.items() if name in reading.sizes}
+            given = {
+                reading.find(letter_named(n)): np.asarray(v) for n, v in values.items() if n not in sizes
+            }
+            result = Torch(reading, sizes, given, depth_of(reading, value)).value(value, {})
+            return _float(result)
+
+    def shown(self, label):
+        """What was read of an equation: each claim, with its arrays entry by entry, and what each index runs over."""
+        reading, claims, _ = self.claims(label)
+        lines = []
+        for left, relation, right in claims:
+            lines.append(f"{show(left)} {relation} {show(right)}")
+            ranges = {p.name: show_range(p.range) for t in (left, right) for p in places_of(t, bound=True)}
+            lines += (
+                [f"    {', '.join(f'{name} below {size}' for name, size in ranges.items())}"]
+                if ranges
+                else []
+            )
+        return "\n".join(lines)
+
+
+def show(t):
+    """A Term in one line, such as Σ_k dy[k]·x_hat[k]."""
+    if isinstance(t, Place):
+        return t.name
+    if isinstance(t, tuple) and not isinstance(t, Term):
+        return ", ".join(map(show, t[1:] if t[:1] == ("pair",) else t))
+    if not isinstance(t, Term):
+        return str(t)
+    parts = t.parts
+    if t.kind in ("entry", "gradient", "label"):
+        name = ("d" if t.kind == "gradient" else "") + parts[0]
+        return f"{name}[{show(parts[1])}]" if parts[1] else name
+    if t.kind == "add":
+        return "(" + " + ".join(map(show, parts)).replace("+ -1·", "− ").replace("+ -", "− ") + ")"
+    if t.kind == "mul":
+        return "·".join(map(show, parts))
+    if t.kind == "pow":
+        return f"√{show(parts[0])}" if show(parts[1]) == "1/2" else f"{show(parts[0])}^{show(parts[1])}"
+    if t.kind in ("sum", "prod"):
+        return f"{'Σ' if t.kind == 'sum' else 'Π'}_{parts[0]} {show(parts[1])}"
+    if t.kind == "partial":
+        return f"∂/∂{show(parts[1])} {show(parts[0])}"
+    if t.kind == "function":
+        return f"{parts[0]}({show(parts[1])})"
+    if t.kind in ("apply", "let"):
+        name = parts[0] if isinstance(parts[0], str) else parts[0].name
+        return f"{name}{chr(39) * parts[1]}({show(parts[2])})"
+    if t.kind in ("number", "size", "place", "constant"):
+        return show(parts[0])
+    return f"{t.kind}({', '.join(map(show, parts))})"
+
+
+class _placed:
+    """Put the label in front of what went wrong."""
+
+    def __init__(self, label):
+        self.label = label
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if isinstance(error, (Unreadable, AssertionError)) and not str(error).startswith(self.label):
+            error.args = (f"{self.label}: {error}",)
+        return False
+
+
+def _single_letter(tokens):
+    """The Letter that a side consists of, else None."""
+    items = items_of(parse(tokens))
+    return (
+        letter_of(items[0])
+        if items and len(items) == 1 and getattr(items[0], "data", "") == "factor"
+        else None
+    )
+
+
+def _is_condition(statement):
+    return statement.words.lower().startswith(CONDITIONS)
+
+
+def _size_product(reading, side):
+    found = []
+    for token in side:
+        if token.type == "NUMBER":
+            found.append(int(token.value))
+        elif token.value in reading.sizes:
+            found += reading.sizes[token.value]
+        else:
+            raise Unreadable(f"a size that is no product: {token.value}")
+    return tuple(sorted(found, key=lambda size: isinstance(size, int)))
+
+
+def places_of(t, bound=False):
+    """The indices of a Term that no sum binds; all of them if so asked."""
+    found, everywhere = {}, bound
+
+    def walk(x, bound):
+        if isinstance(x, Place):
+            if x not in bound:
+                found[x] = None
+        elif isinstance(x, Term):
+            if x.kind in ("sum", "prod"):
+                if everywhere:
+                    found[x.parts[0]] = None
+                walk(x.parts[1], bound | {x.parts[0]})
+            elif x.kind == "let":
+                walk(x.parts[2], bound)
+            else:
+                for part in x.parts:
+                    walk(part, bound)
+        elif isinstance(x, tuple) and not hasattr(x, "_fields"):
+            for part in x:
+                walk(part, bound)
+
+    walk(t, frozenset())
+    return found
+
+
+def _indices(reading, *terms):
+    """Symbols for the free indices of some terms."""
+    walk, at = Symbols(reading), {}
+    for t in terms:
+        for place in places_of(t):
+            if place.range.known is None:
+                raise Unreadable(f"nothing says what {place} is, or what it runs over")
+            at[place] = tuple(
+                Index(f"{place.name}{n or ''}", walk.length(size)) for n, size in enumerate(place.range.known)
+            )
+    return at
+
+
+def _prove(reading, left, relation, right, what):
+    at, depth = _indices(reading, left, right), depth_of(reading, left, right)
+    if relation == "=":
+        for opaque in _levels(reading, left, right):
+            walk = Symbols(reading, depth, opaque)
+            a, b = (sp.sympify(walk.value(t, at)) for t in (left, right))
+            if not opaque:
+                if a == b:
+                    return
+                prove_equal(a, b)
+            elif equal(a, b):
+                return
+        return
+    if relation in ("≥", "≤", ">", "<"):
+        walk = Symbols(reading, depth)
+        a, b = (sp.sympify(walk.value(t, at)) for t in (left, right))
+        more = a - b if relation in "≥>" else b - a
+        if _sign(more, strict=relation in "<>"):
+            return
+        raise NotProved(f"{what}: {relation} is not plain from the signs of the parts")
+    raise Unprovable(f"{what}: no proof of {relation}")
+
+
+def _levels(reading, *terms):
+    """Which definitions stay closed: first all, at last none. A derivative needs them open."""
+    names = frozenset(reading.definitions)
+    return [frozenset()] if any(map(_differentiates, terms)) else [names, frozenset()]
+
+
+def _differentiates(t):
+    if isinstance(t, Term):
+        return t.kind in ("gradient", "partial") or any(map(_differentiates, t.parts))
+    return isinstance(t, tuple) and any(map(_differentiates, t))
+
+
+def _sign(e, strict):
+    """Is e ≥ 0 (or > 0) plain from the signs of its parts?"""
+    if isinstance(e, sp.Sum):
+        return _sign(e.function, strict)
+    if e.is_Add:
+        return all(_sign(t, False) for t in e.args) and (not strict or any(_sign(t, True) for t in e.args))
+    if e.is_Mul:
+        return all(_sign(t, strict) for t in e.args)
+    if e.is_Pow and e.exp.is_Integer and e.exp.is_even and not strict:
+        return True
+    if e.is_Pow:
+        return _sign(e.base, strict or bool(e.exp.is_negative))
+    return bool(e.is_positive if strict else e.is_nonnegative)
+
+
+def _restricted(reading, restrictions, rng, small):
+    for _ in range(200):
+        sizes, values = draw(reading, rng, small)
+        walk = Torch(reading, sizes, values)
+        if all(_true(walk, r) for r in restrictions):
+            return sizes, values
+    raise Unreadable("a condition that no numbers of 200 meet")
+
+
+def _true(walk, restriction):
+    left, relation, right = restriction
+    places = [p for t in (left, right) for p in places_of(t)]
+    for combination in itertools.product(*(walk.every(p.range) for p in places)):
+        at = dict(zip(places, combination))
+        if not _related(_float(walk.value(left, at)), relation, _float(walk.value(right, at)), 0.0):
+            return False
+    return True
+
+
+def _related(a, relation, b, slack):
+    return {
+        "=": abs(a - b) <= slack,
+        "≠": abs(a - b) > slack,
+        "≤": a <= b + slack,
+        "≥": a >= b - slack,
+        "<": a < b,
+        ">": a > b,
+    }[relation]
+
+
+def _compare(reading, sizes, values, left, relation, right, rng, exact, most=24):
+    """Both sides at some random indices: in float64 with torch, or exactly, in 50 digits by differences."""
+    if relation == "≈":
+        raise Unreadable("≈ says of no number how near it is")
+    places = list(dict.fromkeys(p for t in (left, right) for p in places_of(t)))
+    for place in places:
+        if place.range.known is None:
+            raise Unreadable(f"nothing says what {place} is, or what it runs over")
+    depth = depth_of(reading, left, right)
+    walk = (Digits if exact else Torch)(reading, sizes, values, depth)
+    everywhere = list(itertools.product(*(walk.every(p.range) for p in places)))
+    some = [everywhere[n] for n in rng.permutation(len(everywhere))[: 3 if exact else most]]
+    differs = 0
+    with mpmath.workdps(50):
+        for combination in some:
+            at = dict(zip(places, combination))
+            try:
+                a, b = (walk.value(t, at) for t in (left, right))
+            except NoDifferences:
+                return
+            if not exact:
+                a, b = map(_float, (a, b))
+            # a few hundred operations on numbers of order 1; differences of differences have 12 digits
+            if not _related(a, "=" if relation == "≠" else relation, b, 1e-9 * max(1, abs(a), abs(b))):
+                differs += 1
+                if relation != "≠":
+                    shown = ", ".join(f"{p} = {'·'.join(map(str, i))}" for p, i in at.items())
+                    where = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+                    numbers = (
+                        f"left = {mpmath.nstr(mpmath.mpf(a), 9)}, right = {mpmath.nstr(mpmath.mpf(b), 9)}"
+                    )
+                    raise AssertionError(
+                        f"not {relation} at {', '.join(filter(None, (where, shown)))}: {numbers}"
+                    )
+    if relation == "≠" and not differs:
+        raise AssertionError(f"both sides are equal everywhere, at {sizes}")
+
+
+def _float(number):
+    return float(number.detach()) if hasattr(number, "detach") else float(number)

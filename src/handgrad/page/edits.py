@@ -1,0 +1,150 @@
+r"""Printed formulas, damaged on purpose: each edit is one slip of a typesetter.
+
+`edits` yields what a formula becomes with a sign turned, two indices exchanged, a number one larger, a sum, a
+hat, a transpose, a root, a d or a factor left out, Σ for Π, one letter of an index for another that stands in
+the formula. A page that is proved must refuse each of them, unless it says the same.
+"""
+
+from typing import NamedTuple
+
+from .tree import scan
+
+
+class Edit(NamedTuple):
+    """One change: its kind, the place in the TeX, and the whole TeX after it."""
+
+    kind: str
+    start: int
+    end: int
+    tex: str
+
+
+def edits(tex):
+    """The edits of a formula, in the order of their places; none twice."""
+    seen, found = {tex}, []
+    for kind, start, end, new in sorted(_all(tex), key=lambda edit: edit[1:3]):
+        edited = tex[:start] + new + tex[end:]
+        if edited not in seen:
+            seen.add(edited)
+            found.append(Edit(kind, start, end, edited))
+    return found
+
+
+def _all(tex):
+    tokens = scan(tex)
+    closing = _closing(tokens)
+    for n, token in enumerate(tokens):
+        kind, start, end = token.type, token.start, token.end
+        after = tokens[n + 1] if n + 1 < len(tokens) else None
+        if kind == "PLUS":
+            yield "sign", start, end, "-"
+        elif kind == "MINUS":
+            yield "sign", start, end, "+"
+        elif kind == "NUMBER" and "." not in token.value and not _in_font(tokens, n):
+            yield "number", start, end, str(int(token.value) + 1)
+        elif kind == "D":
+            yield "d left out", start, end, ""
+        elif kind == "SUM":
+            yield "Σ → Π", start, end, r"\prod"
+            last = n
+            while last + 1 < len(tokens) and tokens[last + 1].type in ("SUB", "SUP"):
+                last = closing[last + 2]
+            yield "sum left out", start, _end(tokens, last, tex), ""
+        elif kind == "PROD":
+            yield "Π → Σ", start, end, r"\sum"
+        elif kind == "ACCENT":
+            inner = tokens[n + 1 : closing[n + 1] + 1]
+            yield (
+                "hat left out",
+                start,
+                _end(tokens, closing[n + 1], tex),
+                tex[inner[0].start : _end(tokens, closing[n + 1], tex)],
+            )
+        elif kind == "SQRT":
+            last = _end(tokens, closing[n + 1], tex)
+            yield "root left out", start, last, tex[after.start : last]
+        elif kind == "SUP":
+            inner = tokens[n + 2 : closing[n + 1]]
+            if any(t.type == "TOP" for t in inner):
+                yield "transpose left out", start, _end(tokens, closing[n + 1], tex), ""
+            elif len(inner) == 1 and inner[0].type == "NUMBER":
+                yield "power left out", start, _end(tokens, closing[n + 1], tex), ""
+        elif kind == "SUB":
+            inner = tokens[n + 2 : closing[n + 1]]
+            letters = [t for t in inner if t.type == "LETTER"]
+            if len(inner) == len(letters) == 2 and letters[0].value != letters[1].value:
+                a, b = letters
+                between = tex[a.end : b.start]
+                yield "indices exchanged", a.start, b.end, _spaced(b, between, a, tex)
+        elif kind == "SLASH":
+            yield "quotient → product", start, end, r"\cdot "
+        elif kind == "RELATION" and token.value in "≤≥<>":
+            turned = {"≤": r"\ge", "≥": r"\le", "<": ">", ">": "<"}[token.value]
+            yield "relation turned", start, end, turned + " "
+        elif kind == "FRAC" and tokens[n + 2].type != "PARTIAL":
+            top, bottom = n + 1, closing[n + 1] + 1
+            last = closing[bottom]
+            parts = [_braced(tokens, first, closing[first], tex) for first in (top, bottom)]
+            yield "fraction upside down", start, _end(tokens, last, tex), rf"\frac{parts[1]}{parts[0]}"
+        elif kind == "PRIME" and after is not None and after.type == "OPEN":
+            yield "prime left out", start, end, ""
+    yield from _factors(tokens, closing, tex)
+
+
+def _factors(tokens, closing, tex):
+    """A letter that multiplies, without brackets or scripts around it, left out."""
+    depth = 0
+    for n, token in enumerate(tokens):
+        depth += {"LBRACE": 1, "RBRACE": -1}.get(token.type, 0)
+        before, after = (tokens[m].type if 0 <= m < len(tokens) else "" for m in (n - 1, n + 1))
+        ends = {"LETTER", "NUMBER", "RBRACE", "CLOSE", "D", "FONT", "ACCENT", "OPEN", "FRAC", "SUM", "SQRT"}
+        if (
+            token.type == "LETTER"
+            and depth == 0
+            and after in ends
+            and after != "OPEN"
+            and before not in ("D", "PARTIAL")
+        ):
+            yield "factor left out", token.start, token.end, " "
+
+
+def _closing(tokens):
+    """For each opening brace the place of its closing one."""
+    open_, pairs = [], {}
+    for n, token in enumerate(tokens):
+        if token.type == "LBRACE":
+            open_.append(n)
+        elif token.type == "RBRACE":
+            pairs[open_.pop()] = n
+    return pairs
+
+
+def _end(tokens, n, tex):
+    """Where a group ends in the text, with its brace if the text has one."""
+    end = max(t.end for t in tokens[: n + 1])
+    return end + (tex[end : end + 1] == "}" and tokens[n].type == "RBRACE" and _printed(tokens, n, tex))
+
+
+def _printed(tokens, n, tex):
+    """Whether the opening brace that belongs to a closing one stands in the text."""
+    depth = 0
+    for token in reversed(tokens[: n + 1]):
+        depth += {"RBRACE": 1, "LBRACE": -1}.get(token.type, 0)
+        if depth == 0:
+            return token.end > token.start
+    return False
+
+
+def _braced(tokens, first, last, tex):
+    inner = tex[tokens[first + 1].start : _end(tokens, last, tex)]
+    return "{" + (inner.removesuffix("}") if _printed(tokens, last, tex) else inner) + "}"
+
+
+def _spaced(b, between, a, tex):
+    second = tex[a.start : a.end]
+    gap = between or (" " if tex[b.start : b.end].startswith("\\") else "")
+    return tex[b.start : b.end] + gap + second
+
+
+def _in_font(tokens, n):
+    return n > 1 and tokens[n - 1].type == "LBRACE" and tokens[n - 2].type == "FONT"

@@ -1,0 +1,1116 @@
+r"""From the tree of a formula to what it says: sums, entries, gradients, each index with its range.
+
+A `Reading` knows the letters (arrays with their axes, numbers, labels, functions) and the printed definitions.
+`Sentence` elaborates the sides of one statement: it finds what each index runs over, from the arrays that it
+is an index of, and writes matrices entry by entry. The result is made of `Term`, and knows no algebra:
+`algebras` computes it with symbols or with numbers.
+
+Nothing is guessed. A letter that nobody declared, an index that belongs to no array or to two of unequal
+lengths, a product that reads in two ways: each is refused, with its place.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from .tree import Unreadable, parse
+
+FUNCTIONS = {"ln", "log", "exp", "cos", "sin", "tanh", "erf", "sign"}
+ROWWISE = {"softmax", "rowsum", "colsum", "diag", "tr"}
+
+
+class Range:
+    """What an index runs over: a product of sizes, or not known yet. Two may turn out to be one."""
+
+    def __init__(self, sizes=None):
+        self.sizes, self.same = sizes, None
+
+    def root(self):
+        return self.same.root() if self.same else self
+
+    @property
+    def known(self):
+        return self.root().sizes
+
+    def join(self, other, what):
+        """Make both one range. Raises Unreadable if they are known and differ."""
+        a, b = self.root(), other.root()
+        if a is b:
+            return
+        if a.sizes is not None and b.sizes is not None:
+            if a.sizes != b.sizes:
+                raise Unreadable(
+                    f"{what}: runs over {show_range(a)} in one place, {show_range(b)} in another"
+                )
+            return
+        if a.sizes is None:
+            a.same = b
+        else:
+            b.same = a
+
+
+def show_range(range_):
+    sizes = range_.known
+    return "?" if sizes is None else "·".join(map(str, sizes)) or "1"
+
+
+ONE = Range(())
+
+
+class Place:
+    """An index: free or bound by a sum, with its range."""
+
+    def __init__(self, name, range_=None):
+        self.name, self.range = name, range_ or Range()
+
+    def __repr__(self):
+        return self.name
+
+
+class Term(NamedTuple):
+    """A number as the formula writes it: a kind, and its parts."""
+
+    kind: str
+    parts: tuple
+
+    def __repr__(self):
+        return f"{self.kind}({', '.join(map(repr, self.parts))})"
+
+
+def term(kind, *parts):
+    return Term(kind, parts)
+
+
+def number(value):
+    return term("number", Fraction(value))
+
+
+ZERO, UNIT = number(0), number(1)
+
+
+def add(*terms):
+    terms = [t for t in terms if t != ZERO]
+    return terms[0] if len(terms) == 1 else term("add", *terms) if terms else ZERO
+
+
+def times(*terms):
+    if ZERO in terms:
+        return ZERO
+    terms = [t for t in terms if t != UNIT]
+    return terms[0] if len(terms) == 1 else term("mul", *terms) if terms else UNIT
+
+
+def power(base, exponent):
+    return term("pow", base, exponent)
+
+
+def minus(t):
+    return times(number(-1), t)
+
+
+def over(a, b):
+    return times(a, power(b, number(-1)))
+
+
+class Matrix(NamedTuple):
+    """An array of two axes, one of which may have length 1; entry(i, j) is a Term."""
+
+    rows: Range
+    columns: Range
+    entry: object
+    diagonal: bool = False
+
+    @property
+    def turned(self):
+        return Matrix(self.columns, self.rows, lambda i, j: self.entry(j, i), self.diagonal)
+
+    @property
+    def single(self):
+        return self.rows.known == () and self.columns.known == ()
+
+
+class Letter(NamedTuple):
+    """A letter as printed: its font, hat, d, and what stands above and below it."""
+
+    base: str
+    font: str = ""
+    accent: str = ""
+    gradient: bool = False
+    below: tuple = ()
+    above: tuple = ()
+    primes: int = 0
+
+    def __str__(self):
+        return ("d" if self.gradient else "") + self.base + (f" with a {self.accent}" if self.accent else "")
+
+
+class Array(NamedTuple):
+    """A letter of the reading. axes: for each, the sizes whose product it is, (H, K) for HK.
+
+    kind: "array", "positive", "label" (integers below `below`), "function", "size".
+    """
+
+    name: str
+    axes: tuple = ()
+    kind: str = "array"
+    below: tuple = ()
+
+
+class Definition(NamedTuple):
+    """What a letter is: for these places, this Term."""
+
+    name: str
+    places: tuple
+    body: object
+    label: str = ""
+
+
+# ---------------------------------------------------------------------------------------------- letters of a tree
+
+
+def only(tree, kind):
+    """The only child of a tree of this kind, through wrappers that hold one thing; None if there is more."""
+    while tree.data != kind:
+        if tree.data in ("list", "clause", "expr", "product", "braced") and len(tree.children) == 1:
+            tree = tree.children[0]
+            if not hasattr(tree, "data"):
+                return None
+        else:
+            return None
+    return tree
+
+
+def letter_of(factor):
+    """The Letter that a factor is; None if it is something else."""
+    atom, scripts = factor.children[0], factor.children[1:]
+    letter = _letter_of_atom(atom)
+    if letter is None or any(script.data == "factorial" for script in scripts):
+        return None
+    below, above, primes = list(letter.below), list(letter.above), letter.primes
+    for script in scripts:
+        if script.data == "sub":
+            below.append(script.children[0])
+        elif script.data == "sup":
+            above.append(script.children[0])
+        else:
+            primes += 1
+    return letter._replace(below=tuple(below), above=tuple(above), primes=primes)
+
+
+def _letter_of_atom(atom):
+    kind, children = atom.data, atom.children
+    if kind in ("letter", "name"):
+        return Letter(str(children[0]), "name" if kind == "name" else "")
+    if kind == "gradient":
+        letter = _letter_of_atom(children[0])
+        return letter and letter._replace(gradient=True)
+    if kind == "font" and len(children) == 2:
+        if children[1].data == "number":
+            return Letter(str(children[1].children[0]), str(children[0]))
+        letter = _letter_of_atom(children[1])
+        return letter and letter._replace(font=str(children[0]))
+    if kind == "accent":
+        letter = letter_of(children[1])
+        return letter and letter._replace(accent=str(children[0]))
+    return None
+
+
+def clauses(tree):
+    """What stands between the commas of an index or a limit; [] for words."""
+    return (
+        [child for child in tree.children if getattr(child, "data", "") == "clause"]
+        if tree.data == "list"
+        else []
+    )
+
+
+def words_of(tree):
+    """Words or a name that stand alone in a script, such as gate, enc; None if it holds a formula."""
+    if tree.data == "words":
+        return str(tree.children[0]).strip()
+    factor = only(tree, "factor")
+    if factor is not None and len(factor.children) == 1 and factor.children[0].data == "name":
+        return str(factor.children[0].children[0])
+    return None
+
+
+def plain_letter(tree):
+    """The Letter if a tree is a single factor that is one, else None."""
+    factor = only(tree, "factor")
+    return factor and letter_of(factor)
+
+
+def digits(tree):
+    """The number that stands alone in a tree, as text; None if it holds something else."""
+    factor = only(tree, "factor")
+    if factor is not None and len(factor.children) == 1 and factor.children[0].data == "number":
+        return str(factor.children[0].children[0])
+    return None
+
+
+def in_brackets(tree):
+    """What stands in the round brackets that a tree consists of; None for another tree."""
+    factor = only(tree, "factor")
+    if factor is not None and len(factor.children) == 1 and factor.children[0].data == "paren":
+        return factor.children[0].children[0]
+    return None
+
+
+def items_of(tree):
+    """The items of a tree that is one product without a sign; None for another tree."""
+    product = only(tree, "product")
+    return product and product.children
+
+
+# ------------------------------------------------------------------------------------------------- the sentence
+
+
+class Sentence:
+    """The sides of one statement, elaborated together: they share their free indices.
+
+    reading: the letters and definitions (see `page.Reading`). columns: whether a bold small letter is a
+    column, as in P x; else it is a row, as everywhere in the book but where a chapter says so.
+    """
+
+    def __init__(self, reading):
+        self.reading, self.free = reading, {}
+
+    # ---- sides
+
+    def side(self, tokens):
+        """A Term or a Matrix."""
+        return self.expr(parse(tokens), {})
+
+    def pair(self, left, right, what=""):
+        """Both sides as Terms, matrices entry by entry at indices of their own.
+
+        Raises Unreadable if one is a matrix and the other neither a matrix of that shape nor a number that
+        every entry equals.
+        """
+        if isinstance(left, Matrix) and left.single:
+            left = left.entry(0, 0)
+        if isinstance(right, Matrix) and right.single:
+            right = right.entry(0, 0)
+        if isinstance(left, Matrix) and isinstance(right, Matrix):
+            left.rows.join(right.rows, f"{what}: the rows")
+            left.columns.join(right.columns, f"{what}: the columns")
+            i, j = self.fresh(left.rows, "row"), self.fresh(left.columns, "column")
+            return left.entry(i, j), right.entry(i, j)
+        if isinstance(left, Matrix) or isinstance(right, Matrix):
+            raise Unreadable(f"{what}: an array on one side, a number on the other")
+        return left, right
+
+    def fresh(self, range_, name):
+        return 0 if range_.known == () else Place(f"{name}", range_)
+
+    # ---- sums and products
+
+    def expr(self, tree, bound):
+        if tree.data != "expr":
+            inner = only(tree, "expr")
+            if inner is None:
+                raise Unreadable(f"expected a formula, got {written(tree)!r}")
+            tree = inner
+        sign, total = 1, None
+        for child in tree.children:
+            if not hasattr(child, "data"):
+                sign = -1 if child.type == "MINUS" else 1
+                continue
+            value = self.product(child.children, bound)
+            value = self.each(minus, value) if sign < 0 else value
+            total = value if total is None else self.plus(total, value)
+        return total
+
+    def product(self, items, bound):
+        result, operation, divided = None, None, False
+        items = list(items)
+        while items:
+            item = items.pop(0)
+            if not hasattr(item, "data"):
+                if operation or result is None:
+                    raise Unreadable(f"{str(item)!r} stands where a factor is expected")
+                operation, divided = item.type, False
+                continue
+            if item.data == "big":
+                value, items = self.big(item, items, bound), []
+            elif self.is_operator(item):
+                value, items = self.derivative(item, items, bound), []
+            else:
+                value, items = self.application(item, items, bound)
+            if divided and operation is None:
+                raise Unreadable(f"a quotient a/b c reads in two ways: {written(item)!r} stands behind it")
+            result = value if result is None else self.combine(result, value, operation)
+            divided, operation = operation == "SLASH", None
+        if operation or result is None:
+            raise Unreadable("a product that ends in a sign")
+        return result
+
+    def combine(self, a, b, operation):
+        if operation == "SLASH":
+            if isinstance(b, Matrix) and not b.single:
+                raise Unreadable("a quotient by a matrix")
+            return self.each(lambda x: over(x, self.scalar(b)), a)
+        if operation == "ENTRYWISE":
+            return self.both(times, a, b)
+        if not isinstance(a, Matrix) or not isinstance(b, Matrix):
+            if isinstance(a, Matrix):
+                return self.each(lambda x: times(x, b), a)
+            return self.each(lambda x: times(a, x), b)
+        if operation == "TIMES":
+            return self.inner(a, b)
+        return self.matmul(a, b)
+
+    def matmul(self, a, b):
+        if a.diagonal or b.diagonal:
+            a.columns.join(b.rows, "a product of matrices")
+            if b.diagonal:
+                return Matrix(a.rows, b.columns, lambda i, j: times(a.entry(i, j), b.entry(j, j)))
+            return Matrix(a.rows, b.columns, lambda i, j: times(a.entry(i, i), b.entry(i, j)))
+        a.columns.join(b.rows, "a product of matrices: the columns of the first, the rows of the second")
+
+        def entry(i, j):
+            if a.columns.known == ():
+                return times(a.entry(i, 0), b.entry(0, j))
+            k = Place("k", a.columns)
+            return term("sum", k, times(a.entry(i, k), b.entry(k, j)))
+
+        product = Matrix(a.rows, b.columns, entry)
+        return product
+
+    def inner(self, a, b):
+        """The sum of the products of all entries."""
+        if a.rows.known != b.rows.known and () in (a.rows.known, a.columns.known):
+            b = b.turned if (a.rows.known == ()) != (b.rows.known == ()) else b
+        a.rows.join(b.rows, "an inner product")
+        a.columns.join(b.columns, "an inner product")
+        return self.all(lambda i, j: times(a.entry(i, j), b.entry(i, j)), a.rows, a.columns)
+
+    def all(self, entry, rows, columns):
+        """The sum over all entries."""
+        i, j = self.fresh(rows, "k"), self.fresh(columns, "l")
+        body = entry(i, j)
+        for place in (j, i):
+            body = term("sum", place, body) if place != 0 else body
+        return body
+
+    def scalar(self, value):
+        if isinstance(value, Matrix):
+            if not value.single:
+                raise Unreadable("an array where a number is expected")
+            return value.entry(0, 0)
+        return value
+
+    def each(self, f, value):
+        if isinstance(value, Matrix):
+            return Matrix(value.rows, value.columns, lambda i, j: f(value.entry(i, j)))
+        return f(value)
+
+    def both(self, f, a, b):
+        """f of two values, entry by entry; a number goes with every entry."""
+        if isinstance(a, Matrix) and isinstance(b, Matrix):
+            a.rows.join(b.rows, "two arrays, entry by entry: the rows")
+            a.columns.join(b.columns, "two arrays, entry by entry: the columns")
+            return Matrix(a.rows, a.columns, lambda i, j: f(a.entry(i, j), b.entry(i, j)))
+        if isinstance(a, Matrix):
+            return self.each(lambda x: f(x, b), a)
+        return self.each(lambda x: f(a, x), b)
+
+    def plus(self, a, b):
+        return self.both(add, a, b)
+
+    # ---- Σ and Π
+
+    def big(self, tree, rest, bound):
+        kind = str(tree.children[0].type)
+        if kind == "INTEGRAL":
+            raise Unreadable("an integral")
+        low = [child.children[0] for child in tree.children[1:] if child.data == "low"]
+        high = [child.children[0] for child in tree.children[1:] if child.data == "high"]
+        if len(low) != 1 or len(high) > 1 or not clauses(low[0]):
+            raise Unreadable(f"a sum without an index, or over words: {written(tree)!r}")
+        if not rest:
+            raise Unreadable(f"a sum of nothing: {written(tree)!r}")
+        inside, places, conditions = dict(bound), [], []
+        for clause in clauses(low[0]):
+            names = self.index_letters(clause.children[0])
+            relation = str(clause.children[1]) if len(clause.children) > 1 else ""
+            new = names is not None and not any(name in inside for name in names) and relation in ("", "=")
+            if new and (not relation or high):
+                first = clause.children[2] if relation else None
+                for name in names:
+                    inside[name] = Place(name)
+                    places.append(inside[name])
+                if relation:
+                    self.bounds(inside[names[0]], first, high[0], bound, conditions)
+            elif relation:
+                conditions.append(self.condition(clause, inside))
+            else:
+                raise Unreadable(f"the index of a sum is in use: {written(clause)!r}")
+        body = self.product(rest, inside)
+        if conditions:
+            body = self.each(lambda x: times(x, *conditions), body)
+
+        def summed(x):
+            for place in reversed(places):
+                x = term("sum" if kind == "SUM" else "prod", place, x)
+            return x
+
+        return self.each(summed, body)
+
+    def bounds(self, place, first, last, bound, conditions):
+        """An index from … to …: 0 to n − 1 gives its range; a part of a range is a condition."""
+        low, high = self.scalar(self.expr(first, bound)), self.scalar(self.expr(last, bound))
+        size = add(high, UNIT)
+        names = self.size_of(size)
+        if low == ZERO and names is not None:
+            place.range.join(Range(names), f"index {place}")
+            return
+        if low != ZERO:
+            conditions.append(term("relation", "≤", low, term("place", place)))
+        if self.size_of(size) is None:
+            conditions.append(term("relation", "≤", term("place", place), high))
+        else:
+            place.range.join(Range(self.size_of(size)), f"index {place}")
+
+    def size_of(self, t):
+        """The sizes whose product a Term is, as (D) for (D − 1) + 1; None if it is no size."""
+        if t.kind == "add":
+            numbers = [p.parts[0] for p in t.parts if p.kind == "number"]
+            others = [p for p in t.parts if p.kind != "number"]
+            nested = [p for p in others if p.kind == "add"]
+            if nested:
+                return self.size_of(
+                    add(
+                        *[q for p in others for q in (p.parts if p.kind == "add" else [p])],
+                        *[number(n) for n in numbers],
+                    )
+                )
+            return self.size_of(others[0]) if len(others) == 1 and sum(numbers) == 0 else None
+        if t.kind == "size":
+            return self.reading.size(t.parts[0])
+        return None
+
+    def condition(self, clause, bound):
+        """1 where a relation between indices holds, else 0."""
+        left, sign, right = clause.children[0], str(clause.children[1]), clause.children[2]
+        if len(clause.children) > 3:
+            raise Unreadable(f"a condition of several relations: {written(clause)!r}")
+        a, b = self.index_or_none(left, bound), self.index_or_none(right, bound)
+        if a is not None and b is not None:
+            a, b = self.joined(a, b)
+            if sign == "=":
+                return term("delta", a, b)
+            if sign == "≠":
+                return add(UNIT, minus(term("delta", a, b)))
+        return term("relation", sign, *[self.scalar(self.expr(e, bound)) for e in (left, right)])
+
+    def index_letters(self, tree):
+        """The names of the letters that a limit consists of; None if it is something else."""
+        items = items_of(tree)
+        names = []
+        for item in items or [None]:
+            letter = letter_of(item) if item is not None and getattr(item, "data", "") == "factor" else None
+            if (
+                letter is None
+                or letter.below
+                or letter.above
+                or letter.font
+                or letter.accent
+                or letter.gradient
+            ):
+                return None
+            names.append(letter.base + "'" * letter.primes)
+        return names
+
+    # ---- factors
+
+    def application(self, item, items, bound):
+        """The value of a factor, which takes its argument from the items behind it if it is a function."""
+        letter = letter_of(item)
+        if letter is None or letter.font not in ("", "name", "bold"):
+            return self.factor(item, bound), items
+        name = letter.base
+        if letter.font == "name" and name in FUNCTIONS | ROWWISE and not letter.gradient:
+            return self.function(name, letter, items, bound)
+        function = self.reading.function(letter)
+        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
+        if function is not None and following is not None and following.children[0].data == "paren":
+            arguments = [self.expr(c, bound) for c in clauses(following.children[0].children[0])]
+            value = self.apply(function, letter.primes, arguments)
+            return self.scripts(value, following.children[1:], bound), items[1:]
+        return self.factor(item, bound), items
+
+    def apply(self, function, order, arguments):
+        if isinstance(function, Definition):
+            if len(arguments) != len(function.places):
+                raise Unreadable(f"{function.name}: expected {len(function.places)} arguments")
+            values = [self.scalar(a) for a in arguments] if len(arguments) > 1 else arguments
+            return (
+                self.each(lambda *x: term("let", function, order, tuple(x)), values[0])
+                if len(values) == 1
+                else term("let", function, order, tuple(values))
+            )
+        if len(arguments) != 1:
+            raise Unreadable(f"{function}: expected one argument")
+        return self.each(lambda x: term("apply", function, order, x), arguments[0])
+
+    def function(self, name, letter, items, bound):
+        if not items:
+            raise Unreadable(f"{name} of nothing")
+        exponent = None
+        if letter.above:
+            exponent = self.scalar(self.expr(letter.above[0], bound))
+        first = items[0]
+        if getattr(first, "data", "") == "big":
+            value, rest = self.big(first, items[1:], bound), []
+            scripts = []
+        elif getattr(first, "data", "") == "factor" and first.children[0].data == "paren":
+            inner = clauses(first.children[0].children[0])
+            if len(inner) != 1:
+                raise Unreadable(f"{name}: expected one argument")
+            value, rest, scripts = self.expr(inner[0], bound), items[1:], first.children[1:]
+        elif name in ("cos", "sin"):
+            until = next(
+                (
+                    n
+                    for n, item in enumerate(items)
+                    if not hasattr(item, "data")
+                    and item.type == "SLASH"
+                    or getattr(item, "data", "") == "big"
+                ),
+                len(items),
+            )
+            value, rest, scripts = self.product(items[:until], bound), items[until:], []
+        else:
+            value, rest = self.application(first, items[1:], bound)
+            scripts = []
+            if rest and hasattr(rest[0], "data") and name in FUNCTIONS:
+                raise Unreadable(f"{name} a b reads in two ways: {written(rest[0])!r} stands behind it")
+        if name in FUNCTIONS:
+            value = self.each(lambda x: term("function", "ln" if name == "log" else name, x), value)
+        else:
+            value = self.rowwise(name, value)
+        value = self.scripts(value, scripts, bound)
+        if exponent is not None:
+            value = self.each(lambda x: power(x, exponent), value)
+        return value, rest
+
+    def rowwise(self, name, a):
+        if not isinstance(a, Matrix):
+            raise Unreadable(f"{name}: expected an array")
+        if name == "diag":
+            vector = a if a.columns.known == () else a.turned
+            side = vector.rows
+
+            def entry(i, j):
+                return times(term("delta", i, j), vector.entry(i, 0)) if i is not j else vector.entry(i, 0)
+
+            return Matrix(side, side, entry, True)
+        if name == "tr":
+            a.rows.join(a.columns, "a trace: rows and columns")
+            k = Place("k", a.rows)
+            return term("sum", k, a.entry(k, k))
+        if name == "colsum":
+            return self.rowwise("rowsum", a.turned).turned
+        if name == "rowsum":
+
+            def row(i, j):
+                k = Place("k", a.columns)
+                return term("sum", k, a.entry(i, k))
+
+            return Matrix(a.rows, a.columns, row)
+        if a.columns.known == ():
+            return self.rowwise(name, a.turned).turned
+
+        def softmax(i, j):
+            k = Place("k", a.columns)
+            return over(
+                term("function", "exp", a.entry(i, j)), term("sum", k, term("function", "exp", a.entry(i, k)))
+            )
+
+        return Matrix(a.rows, a.columns, softmax)
+
+    def factor(self, tree, bound):
+        atom, scripts = tree.children[0], tree.children[1:]
+        letter = letter_of(tree)
+        if letter is not None:
+            return self.letter(letter, bound)
+        kind, children = atom.data, atom.children
+        if kind == "number":
+            value = number(str(children[0]))
+        elif kind in ("paren", "square", "braced"):
+            value = self.bracket(atom, scripts, bound)
+            if scripts and scripts[0].data == "sub":
+                return self.entry_of(value, scripts, bound)
+        elif kind == "frac":
+            value = self.fraction(atom, bound)
+        elif kind == "sqrt":
+            value = self.each(lambda x: power(x, number("1/2")), self.expr(children[0], bound))
+        elif kind == "abs":
+            value = self.each(lambda x: term("function", "abs", x), self.expr(children[0], bound))
+        elif kind == "norm":
+            return self.norm(self.expr(children[0], bound), scripts, bound)
+        elif kind == "angle":
+            a, b = (self.expr(child, bound) for child in children)
+            if not isinstance(a, Matrix) or not isinstance(b, Matrix):
+                raise Unreadable("an inner product of numbers")
+            value = self.inner(a, b)
+        elif kind == "still":
+            value = self.still(atom, bound)
+        elif kind == "table" and str(children[0]) == "matrix":
+            value = self.table(atom, bound)
+        elif kind == "font":
+            value = self.product([self._single(child, str(children[0])) for child in children[1:]], bound)
+        elif kind == "letter":
+            value = self.letter(_letter_of_atom(atom), bound)
+        else:
+            raise Unreadable(f"{written(tree)!r}: the reader knows no {kind}")
+        return self.scripts(value, scripts, bound)
+
+    @staticmethod
+    def _single(atom, font):
+        import lark
+
+        return lark.Tree("factor", [lark.Tree("font", [lark.Token("FONT", font), atom])])
+
+    def bracket(self, atom, scripts, bound):
+        parts = atom.children[0]
+        inner = clauses(parts)
+        if atom.data == "braced":
+            return self.expr(parts, bound)
+        if len(inner) > 1:
+            return self.row([self.scalar(self.expr(c, bound)) for c in inner])
+        if len(inner[0].children) > 1:
+            if atom.data == "paren":
+                raise Unreadable(f"a relation in round brackets: {written(atom)!r}")
+            return self.condition(inner[0], bound)
+        return self.expr(inner[0], bound)
+
+    def row(self, values):
+        length = Range((len(values),))
+        row = Matrix(ONE, length, lambda i, j: term("choose", j, tuple(values)))
+        return row.turned if self.reading.columns else row
+
+    def table(self, atom, bound):
+        rows = [child for child in atom.children if getattr(child, "data", "") == "row"]
+        cells = []
+        for row in rows:
+            entries = []
+            for cell in row.children:
+                if len(cell.children) != 1:
+                    raise Unreadable("a matrix with an empty entry, or words in it")
+                entries.append(self.scalar(self.expr(cell.children[0], bound)))
+            cells.append(tuple(entries))
+        if len({len(row) for row in cells}) != 1:
+            raise Unreadable("a matrix whose rows have unequal lengths")
+        up, along = (ONE if n == 1 else Range((n,)) for n in (len(cells), len(cells[0])))
+
+        def entry(i, j):
+            return term("choose", i, tuple(term("choose", j, row) for row in cells))
+
+        return Matrix(up, along, entry)
+
+    def entry_of(self, value, scripts, bound):
+        """(X)_{ij}, an entry of what the bracket holds."""
+        places = self.positions(scripts[0].children[0], bound)
+        if not isinstance(value, Matrix):
+            raise Unreadable("an index at a number")
+        ranges = [r for r in (value.rows, value.columns) if r.known != ()]
+        if len(places) != len(ranges):
+            raise Unreadable(f"{len(places)} indices at an array of {len(ranges)} axes")
+        at = iter([self.within(place, r) for place, r in zip(places, ranges)])
+        value = value.entry(*[0 if r.known == () else next(at) for r in (value.rows, value.columns)])
+        return self.scripts(value, scripts[1:], bound)
+
+    def scripts(self, value, scripts, bound):
+        """Powers, transposes and entries of what is no letter."""
+        for place, script in enumerate(scripts):
+            if script.data == "sub":
+                return self.entry_of(value, scripts[place:], bound)
+            if script.data != "sup":
+                raise Unreadable("a prime or a factorial behind a bracket")
+            value = self.raised(value, script.children[0], bound)
+        return value
+
+    def raised(self, value, tree, bound, entrywise=False):
+        factor = only(tree, "factor")
+        if factor is not None and factor.children[0].data == "top":
+            return value.turned if isinstance(value, Matrix) else value
+        if not isinstance(value, Matrix) or entrywise:
+            exponent = self.scalar(self.expr(tree, bound))
+            return self.each(lambda x: power(x, exponent), value)
+        if digits(tree) == "2":
+            return self.matmul(value, value)
+        if value.diagonal:
+            exponent = self.scalar(self.expr(tree, bound))
+            return Matrix(
+                value.rows,
+                value.columns,
+                lambda i, j: (
+                    times(term("delta", i, j), power(value.entry(i, i), exponent))
+                    if i is not j
+                    else power(value.entry(i, i), exponent)
+                ),
+                True,
+            )
+        raise Unreadable(f"a power of a matrix: {written(tree)!r}")
+
+    def norm(self, value, scripts, bound):
+        if not isinstance(value, Matrix):
+            raise Unreadable("a norm of a number")
+        squares = self.all(lambda i, j: power(value.entry(i, j), number(2)), value.rows, value.columns)
+        scripts = [s for s in scripts if not (s.data == "sub" and written(s.children[0]) in ("F", "2"))]
+        if len(scripts) == 1 and scripts[0].data == "sup" and digits(scripts[0].children[0]) == "2":
+            return squares
+        return self.scripts(power(squares, number("1/2")), scripts, bound)
+
+    # ---- derivatives
+
+    def is_operator(self, item):
+        """Whether an item is ∂/∂x without anything above, which acts on all that follows."""
+        if item.data != "factor" or item.children[0].data != "frac":
+            return False
+        top = items_of(item.children[0].children[0])
+        return bool(top) and len(top) == 1 and top[0].children[0].data == "partial"
+
+    def derivative(self, item, rest, bound):
+        if not rest:
+            raise Unreadable("a derivative of nothing")
+        targets = self.targets(item.children[0].children[1], bound)
+        value = self.product(rest, bound)
+        return self.each(lambda x: self.nested(x, targets), value)
+
+    def fraction(self, atom, bound):
+        top, bottom = atom.children
+        items, below = items_of(top), items_of(bottom)
+        if (
+            items
+            and below
+            and all(
+                getattr(i[0], "data", "") == "factor" and i[0].children[0].data == "partial"
+                for i in (items, below)
+            )
+        ):
+            targets = self.targets(bottom, bound)
+            letter = letter_of(items[1]) if len(items) == 2 else None
+            if letter is not None and self.reading.is_loss(letter):
+                if len(targets) != 1:
+                    raise Unreadable("a second derivative of a loss that is not written out")
+                return term("gradient", *targets[0].parts)
+            return self.each(lambda x: self.nested(x, targets), self.product(items[1:], bound))
+        a, b = self.expr(top, bound), self.expr(bottom, bound)
+        return self.combine(a, b, "SLASH")
+
+    def targets(self, tree, bound):
+        """The entries by which is differentiated, those of ∂x ∂y or ∂x² in order."""
+        found = []
+        items = list(items_of(tree) or [])
+        while items:
+            sign = items.pop(0)
+            if getattr(sign, "data", "") != "factor" or sign.children[0].data != "partial" or not items:
+                raise Unreadable(f"a derivative by {written(tree)!r}")
+            letter = letter_of(items.pop(0))
+            if letter is None:
+                raise Unreadable(f"a derivative by {written(tree)!r}")
+            twice = False
+            if letter.above and digits(letter.above[-1]) == "2" and not self.reading.squared(letter):
+                letter, twice = letter._replace(above=letter.above[:-1]), True
+            target = self.letter(letter, bound)
+            if isinstance(target, Matrix):
+                raise Unreadable(f"a derivative by a whole array, {written(tree)!r}")
+            if target.kind != "entry":
+                raise Unreadable(f"a derivative by {written(tree)!r}, which is no entry of an array")
+            found += [target] * (2 if twice else 1)
+        return found
+
+    def still(self, atom, bound):
+        """What a derivative is with letters held still: ∂L/∂x at constant μ, σ²."""
+        names = []
+        for clause in clauses(atom.children[1]):
+            letter = plain_letter(clause)
+            found = letter and self.reading.find(letter)
+            if found not in self.reading.definitions:
+                raise Unreadable(f"held: {written(clause)!r} is no letter that is defined")
+            names.append(found)
+        return self.each(lambda x: term("held", tuple(names), x), self.expr(atom.children[0], bound))
+
+    def nested(self, x, targets):
+        for target in targets:
+            x = term("partial", x, target)
+        return x
+
+    # ---- letters
+
+    def letter(self, letter, bound):
+        if letter.gradient:
+            return self.of_array(letter, bound)
+        base, above = letter.base, letter.above
+        plain = not letter.font and not letter.accent
+        if plain and not letter.below and not above and base + "'" * letter.primes in bound:
+            return term("place", bound[base + "'" * letter.primes])
+        known = self.reading.find(letter)
+        if known is None and plain and not letter.primes:
+            if base == "e" and above and not letter.below:
+                return term("function", "exp", self.scalar(self.expr(above[0], bound)))
+            if base == "delta" and letter.below:
+                return self.delta(letter, bound)
+            if base == "pi" and not letter.below:
+                value = term("constant", "pi")
+                return self.scripts(value, [_sup(a) for a in above], bound)
+        if known is None and letter.font == "bold" and not letter.below and base in "I":
+            side = Range()
+            value = Matrix(side, side, lambda i, j: term("delta", i, j) if i is not j else UNIT)
+            return self.scripts(value, [_sup(a) for a in above], bound)
+        if known is None and plain and not letter.below and self.reading.is_size(letter):
+            value = term("size", letter.base + "'" * letter.primes)
+            for a in above:
+                value = self.raised(value, a, bound)
+            return value
+        if known is None and plain and not letter.below and not letter.primes and not above:
+            name = base
+            if self.reading.may_be_index(name) and name not in bound:
+                self.free.setdefault(name, Place(name))
+                return term("place", self.free[name])
+        return self.of_array(letter, bound)
+
+    def ones(self, base):
+        value = number(base)
+        return (
+            Matrix(Range(), ONE, lambda i, j: value)
+            if base == "1"
+            else Matrix(Range(), Range(), lambda i, j: ZERO)
+        )
+
+    def delta(self, letter, bound):
+        places = self.positions(letter.below[0], bound)
+        if len(places) != 2:
+            raise Unreadable(f"δ with {len(places)} indices")
+        value = term("delta", *self.joined(*places))
+        return self.scripts(value, [_sup(a) for a in letter.above], bound)
+
+    def joined(self, a, b):
+        """Two indices that are compared: one range."""
+        ranges = [self.range_of(x) for x in (a, b)]
+        if None not in ranges:
+            ranges[0].join(ranges[1], f"indices {a} and {b}")
+        return a, b
+
+    def range_of(self, place):
+        if isinstance(place, Place):
+            return place.range
+        if isinstance(place, Term) and place.kind == "label":
+            return Range(place.parts[2])
+        return None
+
+    def of_array(self, letter, bound):
+        """An entry, a row or the whole of an array, or of the gradient by it."""
+        if letter.font == "bold" and letter.base in ("0", "1"):
+            value = self.ones(letter.base)
+            return self.scripts(value, [_sup(a) for a in letter.above], bound)
+        name, below, above = self.reading.resolve(letter)
+        array = self.reading.array(name)
+        places, later = [], []
+        for tree in above:
+            inner = in_brackets(tree)
+            if inner is not None and letter.font == "bold" and not later:
+                places += self.positions(inner, bound, array.axes)
+            elif self._bracketed_turn(tree) is not None:
+                places += self.positions(self._bracketed_turn(tree), bound, array.axes)
+                later.append("top")
+            else:
+                later.append(tree)
+        if above and any(in_brackets(t) is not None or self._bracketed_turn(t) is not None for t in above):
+            return self.block(letter, name, array, places, later, bound, below)
+        for tree in below:
+            places += self.positions(tree, bound, array.axes)
+        kind = "gradient" if letter.gradient else "entry"
+        if kind == "entry" and array.kind == "label":
+            at = tuple(
+                self.within(p, Range(a)) for p, a in zip(places, array.axes[len(array.axes) - len(places) :])
+            )
+            return term("label", name, at, array.below)
+        left = self.left(letter, array, len(places))
+        at = self.at(name, array, places, left)
+        value = self.open(kind, name, at, array, left)
+        for tree in later:
+            entrywise = isinstance(value, Matrix) and letter.base.islower()
+            value = value.turned if tree == "top" else self.raised(value, tree, bound, entrywise)
+        return value
+
+    def _bracketed_turn(self, tree):
+        """The index list of a script such as (h)⊤; None for another."""
+        items = items_of(tree)
+        if (
+            items
+            and len(items) == 2
+            and items[1].children[0].data == "top"
+            and items[0].children[0].data == "paren"
+        ):
+            return items[0].children[0].children[0]
+        return None
+
+    def left(self, letter, array, written_places):
+        """How many axes a letter keeps: 0, 1 for a bold small one, 2 for a bold capital."""
+        if letter.font not in ("bold", "sans", "cal"):
+            return 0
+        axes = len(array.axes)
+        if letter.font == "bold" and letter.base[0].islower():
+            return min(1, axes - written_places) if axes else 0
+        return min(2, axes - written_places)
+
+    def at(self, name, array, places, left):
+        """The indices within the ranges of their axes; leading axes may be left out."""
+        axes = array.axes
+        used = len(places) + left
+        if used > len(axes):
+            extra = used - len(axes)
+            axes = tuple(self.reading.leading(name, extra)) + axes
+        axes = axes[len(axes) - used :]
+        return tuple(self.within(p, Range(a)) for p, a in zip(places, axes)), axes[len(places) :]
+
+    def open(self, kind, name, at, array, left):
+        places, rest = at
+        if left == 0:
+            return term(kind, name, places)
+        if left == 1:
+            length = Range(rest[0])
+            if self.reading.columns:
+                return Matrix(length, ONE, lambda i, j: term(kind, name, (*places, i)))
+            return Matrix(ONE, length, lambda i, j: term(kind, name, (*places, j)))
+        return Matrix(Range(rest[0]), Range(rest[1]), lambda i, j: term(kind, name, (*places, i, j)))
+
+    def block(self, letter, name, array, places, later, bound, below):
+        """W^{(h)}: of the axis that is a product (H, K), the part that belongs to h."""
+        if len(places) != 1 or below:
+            raise Unreadable(f"{letter}: a block with {len(places)} indices")
+        kind = "gradient" if letter.gradient else "entry"
+        split_axes = [n for n, a in enumerate(array.axes) if len(a) > 1]
+        if not split_axes:  # an index that stands above
+            left = self.left(letter, array, 1)
+            value = self.open(kind, name, self.at(name, array, places, left), array, left)
+        else:
+            if len(split_axes) != 1 or len(array.axes) != 2:
+                raise Unreadable(f"{letter}: no axis, or several, that a block is a part of")
+            where, axes = split_axes[0], array.axes
+            h = self.within(places[0], Range(axes[where][:1]))
+            inner = axes[where][1:]
+
+            def entry(i, j):
+                pair = ("pair", h, (i, j)[where])
+                return term(kind, name, (pair, j) if where == 0 else (i, pair))
+
+            ranges = [Range(inner) if n == where else Range(a) for n, a in enumerate(axes)]
+            value = Matrix(*ranges, entry)
+        for tree in later:
+            value = value.turned if tree == "top" else self.raised(value, tree, bound)
+        return value
+
+    def within(self, place, range_):
+        """An index at an axis: it runs over this range."""
+        if isinstance(place, Place):
+            place.range.join(range_, f"index {place}")
+        elif isinstance(place, Term) and place.kind == "label":
+            Range(place.parts[2]).join(range_, f"index {place.parts[0]}")
+        elif isinstance(place, tuple) and place[0] == "pair" and range_.known is not None:
+            sizes = range_.known
+            if len(sizes) < 2:
+                raise Unreadable("an index a K + b at an axis that is no product")
+            self.within(place[1], Range(sizes[:1]))
+            self.within(place[2], Range(sizes[1:]))
+        return place
+
+    # ---- indices
+
+    def positions(self, tree, bound, axes=()):
+        """The indices of a list: letters side by side, or separated by commas."""
+        if tree.data == "words":
+            raise Unreadable(f"words as an index: {written(tree)!r}")
+        found = []
+        for clause in [tree] if tree.data == "clause" else clauses(tree) or [tree]:
+            items = items_of(clause)
+            letters = items and all(
+                getattr(item, "data", "") == "factor" and (letter_of(item) or digits_of(item))
+                for item in items
+            )
+            axis = axes[len(found)] if len(found) < len(axes) else ()
+            if letters and not (len(axis) > 1 and len(items) > 1 and digits_of(items[0])):
+                for item in items:
+                    found.append(self.position(item, bound))
+            else:
+                found.append(self.compound(clause, bound, axis))
+        return found
+
+    def position(self, item, bound):
+        if digits_of(item):
+            return int(digits_of(item))
+        letter = letter_of(item)
+        name = letter.base + "'" * letter.primes
+        if not letter.below and not letter.above and not letter.font and not letter.accent:
+            if name in bound:
+                return bound[name]
+            label = self.reading.find(letter)
+            if label is not None and self.reading.array(label).kind == "label":
+                return term("label", label, (), self.reading.array(label).below)
+            return self.free.setdefault(name, Place(name))
+        value = self.letter(letter, bound)
+        if isinstance(value, Term) and value.kind == "label":
+            return value
+        raise Unreadable(f"{written(item)!r} is no index")
+
+    def index_or_none(self, tree, bound):
+        try:
+            found = self.positions(tree, bound)
+        except Unreadable:
+            return None
+        return (
+            found[0]
+            if len(found) == 1 and not (isinstance(found[0], Term) and found[0].kind != "label")
+            else None
+        )
+
+    def compound(self, clause, bound, axis):
+        """An index hK + c or 2i + 1 at an axis that is a product, or t + b where a definition takes numbers."""
+        expr = only(clause, "expr")
+        if expr is None:
+            raise Unreadable(f"{written(clause)!r} is no index")
+        parts = [c for c in expr.children if hasattr(c, "data")]
+        signs = [c.type for c in expr.children if not hasattr(c, "data")]
+        if len(axis) > 1 and "MINUS" not in signs:
+            size = axis[-1]
+            for n, part in enumerate(parts):
+                items = part.children
+                texts = [written(item) for item in items]
+                if str(size) in texts and len(items) == 2:
+                    outer = self.position(items[1 - texts.index(str(size))], bound)
+                    rest = [p for m, p in enumerate(parts) if m != n]
+                    if not rest:
+                        return ("pair", outer, 0)
+                    if len(rest) == 1 and len(rest[0].children) == 1:
+                        return ("pair", outer, self.position(rest[0].children[0], bound))
+        return self.scalar(self.expr(expr, bound))
+
+
+def _sup(tree):
+    import lark
+
+    return lark.Tree("sup", [tree])
+
+
+def digits_of(item):
+    """The number that a factor is, as text; None for another."""
+    if len(item.children) == 1 and item.children[0].data == "number":
+        return str(item.children[0].children[0])
+    return None
+
+
+def written(tree):
+    """A piece of a formula as text, for messages."""
+    if not hasattr(tree, "data"):
+        return str(tree)
+    inner = "".join(written(child) for child in tree.children)
+    return {
+        "sub": f"_{inner}",
+        "sup": f"^{inner}",
+        "prime": "'",
+        "frac": f"frac{inner}",
+        "paren": f"({inner})",
+    }.get(tree.data, inner)

@@ -1,0 +1,424 @@
+r"""The letters of a page, and what its printed definitions make of them.
+
+Letters are declared as a table of shapes is written, ``x (B, T, D); gamma (D); epsilon > 0``. A name is that of
+a single token or a single head where the formula leaves leading axes out: in x_j of an x (T, D), the token t is
+the same everywhere; and a definition printed for one token, x̂_j, holds for each, x̂_tj.
+"""
+
+import re
+
+from .meaning import (
+    Array,
+    Definition,
+    Matrix,
+    Place,
+    Range,
+    Sentence,
+    Term,
+    clauses,
+    digits,
+    in_brackets,
+    items_of,
+    letter_of,
+    only,
+    plain_letter,
+    words_of,
+    written,
+)
+from .tree import GREEK, Unreadable, parse, scan
+
+ITEM = re.compile(
+    r"(?P<names>[^(<>=]+?)\s*(?P<shape>\([^)]*\))?\s*(?P<kind>>\s*0|<\s*\w+|distribution|function|logistic|"
+    r"in\s+[(\[{].*|=.*)?$"
+)
+"""One entry of a list of letters: names, a shape, and what else is known."""
+
+
+class Reading:
+    """Letters and definitions, in which printed formulas have a meaning.
+
+    letters      for each array, number and function: an `Array`
+    definitions  for each defined letter: a `Definition`
+    sizes        for each size the sizes whose product it is: D may be (H, K)
+    columns      whether a bold small letter is a column
+    output       the array whose upstream gradient is given, if no loss L is defined; the last one defined
+    """
+
+    def __init__(self, letters="", columns=False, output=None, loss=None):
+        self.arrays, self.numbers, self.definitions, self.sizes = {}, {}, {}, {}
+        self.columns, self.printed_output, self.printed_loss = columns, output, loss
+        self.last = None
+        for item in filter(None, (part.strip() for part in re.split(r";|\n", letters))):
+            self.declare(item)
+
+    # ---- declarations
+
+    def declare(self, item):
+        """Enter one entry of a list of letters. Raises Unreadable for what is none, or stands there twice."""
+        found = ITEM.fullmatch(item)
+        if not found:
+            raise Unreadable(f"letters: expected such as 'x, y (T, D)' or 'epsilon > 0', got {item!r}")
+        kind = (found["kind"] or "").strip()
+        names = [name.strip() for name in found["names"].split(",")]
+        if kind.startswith("=") and not found["shape"]:
+            for name in names:
+                self.sizes[name] = self._sizes(kind[1:])
+            return
+        axes = self._axes(found["shape"])
+        below, sort = (), "array"
+        if kind.startswith("<"):
+            sort, below = "label", self._sizes(kind[1:])
+        elif kind.startswith(">"):
+            sort = "positive"
+        elif kind.startswith("in"):
+            sort, below = "within", kind[2:].strip()
+        elif kind:
+            sort = kind
+        for name in names:
+            self._enter(letter_named(name), Array("", axes, sort, below))
+
+    def _axes(self, shape):
+        parts = [part.strip() for part in (shape or "()").strip("() ").split(",")]
+        return tuple(self._sizes(part) for part in parts if part and part != "1")
+
+    def _sizes(self, text):
+        """The sizes whose product a text is: HK, 2I, D, H_kv K."""
+        found = []
+        for name in re.findall(r"\d+|[A-Za-z](?:_(?:\w\w+|\w))?'*", text):
+            known = self.sizes.get(name)
+            found += known if known else [int(name) if name.isdigit() else name]
+            if not name.isdigit():
+                self.sizes.setdefault(name, (name,))
+        if not found:
+            raise Unreadable(f"letters: expected a size such as D or HK, got {text.strip()!r}")
+        return tuple(sorted(found, key=lambda size: isinstance(size, int)))
+
+    def _enter(self, letter, array, new=None):
+        name = self.key(letter, bool(array.axes))
+        where = self.arrays if array.axes else self.numbers
+        if name in where:
+            raise Unreadable(f"two declarations of one letter: {name}")
+        where[name] = array._replace(name=name)
+        return name
+
+    # ---- names
+
+    def key(self, letter, indexed):
+        """The one name of a letter, in whatever font: entries x_ti and the array 𝐗 are both x."""
+        base = letter.base
+        if letter.font in ("bold", "sans") or indexed and letter.font != "name":
+            base = base[:1].lower() + base[1:] if len(base) == 1 else base
+        name = f"{letter.font} {base}" if letter.font in ("sans", "cal") else base
+        name += f"_{letter.accent}" if letter.accent else ""
+        for tree in letter.below:
+            name += f"_{qualifier(tree)}"
+        for tree in letter.above:
+            name += f"_{qualifier(tree)}"
+        return name + "'" * letter.primes
+
+    def candidates(self, letter):
+        """The ways to read a letter: (name, indices below, scripts above), the most of it in the name first."""
+        for ups in [True, False] if any(map(qualifier, letter.above)) else [False]:
+            for downs in [True, False] if any(map(qualifier, letter.below)) else [False]:
+                below = [t for t in letter.below if not (downs and qualifier(t))]
+                above = [t for t in letter.above if not (ups and qualifier(t))]
+                named = letter._replace(
+                    below=tuple(t for t in letter.below if downs and qualifier(t)),
+                    above=tuple(t for t in letter.above if ups and qualifier(t)),
+                    gradient=False,
+                )
+                yield named, below, above
+
+    def find(self, letter):
+        """The name of a known letter, or None."""
+        found = self._resolved(letter)
+        return found and found[0]
+
+    def _resolved(self, letter):
+        for named, below, above in self.candidates(letter):
+            small, exact = self.key(named, True), self.key(named, False)
+            squares = [t for t in above if digits(t) == "2"]
+            if squares and not letter.font and f"{exact}^2" in self.numbers:
+                return f"{exact}^2", below, [t for t in above if t not in squares]
+            bare = not below and letter.font not in ("bold", "sans", "cal")
+            order = [(self.numbers, exact), (self.arrays, small)]
+            if bare and not any(in_brackets(t) is not None for t in above):
+                order = [(self.numbers, exact)]
+                if small in self.arrays and self.arrays[small].kind == "label":
+                    order.append((self.arrays, small))
+            elif letter.font not in ("bold", "sans", "cal") or small in self.arrays:
+                order = [(self.arrays, small), (self.numbers, exact)]
+            for where, name in order:
+                if name in where:
+                    return name, below, above
+        return None
+
+    def resolve(self, letter):
+        """As `find`, with the scripts that are indices and powers. Raises Unreadable for an unknown letter."""
+        found = self._resolved(letter)
+        if found is None:
+            raise Unreadable(f"unknown letter {letter}{''.join('_' + written(t) for t in letter.below)}")
+        return found
+
+    def array(self, name):
+        return self.numbers.get(name) or self.arrays[name]
+
+    def squared(self, letter):
+        return f"{self.key(letter._replace(above=(), below=(), gradient=False), False)}^2" in self.numbers
+
+    def function(self, letter):
+        """The function that a letter names: a `Definition` with an argument, a name, or None."""
+        if letter.gradient or letter.below or letter.above:
+            return None
+        name = self.key(letter._replace(primes=0), False)
+        array = self.numbers.get(name)
+        if array is None or array.kind not in ("function", "logistic"):
+            return None
+        return self.definitions.get(name) or name
+
+    def is_size(self, letter):
+        return self.size_name(letter) in self.sizes
+
+    def size_name(self, letter):
+        return letter.base + "'" * letter.primes
+
+    def size(self, name):
+        return self.sizes[name]
+
+    def may_be_index(self, name):
+        return len(name) == 1 and name.islower()
+
+    def is_loss(self, letter):
+        plain = letter.base == "L" and not letter.below and not letter.above and not letter.font
+        return plain and "L" not in self.numbers
+
+    # ---- definitions
+
+    def define(self, statement, label=""):
+        """Enter what a statement defines: the left side of its first "=". Returns its name."""
+        if not statement.relations or statement.relations[0] != "=":
+            raise Unreadable(f"{label}: expected a definition, a letter = …")
+        left, right = statement.sides[0], statement.sides[1]
+        items = items_of(parse(left))
+        if items and len(items) == 2 and getattr(items[1], "data", "") == "factor":
+            return self._define_function(items, right, label)
+        letter = (
+            items and len(items) == 1 and getattr(items[0], "data", "") == "factor" and letter_of(items[0])
+        )
+        if not letter or letter.gradient:
+            raise Unreadable(f"{label}: expected a letter on the left, to be defined")
+        known = self._resolved(letter)
+        if known is not None and known[0] in self.definitions:
+            raise Unreadable(f"{label}: two definitions of one letter, {known[0]}")
+        sentence, squared = Sentence(self), False
+        if known is not None:
+            name, below, above = known
+            if above:
+                raise Unreadable(f"{label}: a power of {name} on the left")
+        else:
+            named, below, above = self._new(letter)
+            squared = len(above) == 1 and digits(above[0]) == "2" and not letter.font
+            if above and not squared:
+                raise Unreadable(f"{label}: {letter} with a power on the left")
+            name = self.key(named, bool(below) or letter.font == "bold") + ("^2" if squared else "")
+        places = [p for tree in below for p in sentence.positions(tree, {}, self._axes_of(name))]
+        if not all(isinstance(p, Place) for p in places) or len(set(places)) < len(places):
+            places = self._paired(places, name, label)
+        bound = {p.name: p for p in flat(places)}
+        body = sentence.expr(parse(right), bound)
+        sentence.free = {k: p for k, p in sentence.free.items() if k not in bound}
+        if isinstance(body, Matrix) and body.single and letter.font != "bold":
+            body = body.entry(0, 0)
+        if isinstance(body, Matrix):
+            if letter.font not in ("bold", "sans", "cal"):
+                raise Unreadable(f"{label}: an array on the right of the number {letter}")
+            both = [(body.rows, "row"), (body.columns, "column")]
+            own = [Place(n, r) for r, n in both if r.known != ()]
+            if letter.font == "bold" and letter.base[0].islower() and len(own) == 2:
+                raise Unreadable(f"{label}: a matrix on the right of the vector {letter}")
+            entries = iter(own)
+            at = [0 if r.known == () else next(entries) for r, _ in both]
+            places, body = [*places, *own], body.entry(*at)
+        declared = self._axes_of(name)
+        if declared:
+            if len(declared) < len(places):
+                raise Unreadable(f"{label}: {name} is declared with fewer axes")
+            for place, axis in zip(places, declared[len(declared) - len(places) :]):
+                sentence.within(place, Range(axis))
+        for place in flat(places):
+            if place.range.known is None:
+                raise Unreadable(f"{label}: nothing says what {place} runs over, in the definition of {name}")
+        axes = declared or tuple(p.range.known for p in places)
+        if name not in self.numbers and name not in self.arrays:
+            (self.arrays if axes else self.numbers)[name] = Array(name, axes)
+        free = [name for name, place in sentence.free.items() if place.range.known is None]
+        if free or sentence.free:
+            raise Unreadable(
+                f"{label}: {', '.join(sentence.free)} on the right of {name}, and not on the left"
+            )
+        self.definitions[name] = Definition(name, tuple(places), body, label)
+        beside = statement.words.lower().startswith(("with", "where")) or not label
+        if self.last is None or not beside:
+            self.last = name  # what the running text defines, or a line behind "with", is not the output
+        return name
+
+    def put(self, letter, side):
+        """Give a free letter a value from here on, as the condition of a claim does: ε = 0, p_tj = 1/V."""
+        name, below, above = self.resolve(letter)
+        if above or name in self.definitions or letter.gradient:
+            raise Unreadable(f"the condition on {letter} is no value of a free letter")
+        sentence = Sentence(self)
+        axes = self.array(name).axes
+        places = [p for tree in below for p in sentence.positions(tree, {}, axes)]
+        if not all(isinstance(p, Place) for p in places) or letter.font == "bold":
+            raise Unreadable(f"the condition on {letter} is no value of all its entries")
+        body = sentence.expr(parse(side), {p.name: p for p in places})
+        for place, axis in zip(places, axes[len(axes) - len(places) :]):
+            sentence.within(place, Range(axis))
+        self.definitions[name] = Definition(name, tuple(places), sentence.scalar(body))
+
+    def _paired(self, places, name, label):
+        if all(isinstance(p, (Place, tuple)) for p in places):
+            return places
+        raise Unreadable(f"{label}: {name} is defined at {places}, expected indices")
+
+    def _axes_of(self, name):
+        array = self.arrays.get(name)
+        return array.axes if array else ()
+
+    def _new(self, letter):
+        """A letter that is defined here: what of its scripts belongs to its name."""
+        below = [t for t in letter.below if not self._names(t)]
+        above = [t for t in letter.above if not (qualifier(t) and not digits(t))]
+        named = letter._replace(
+            below=tuple(t for t in letter.below if self._names(t)),
+            above=tuple(t for t in letter.above if t not in above),
+        )
+        return named, below, above
+
+    @staticmethod
+    def _names(tree):
+        text = qualifier(tree)
+        return text is not None and not (len(text) == 1 and text.islower())
+
+    def _define_function(self, items, right, label):
+        letter = letter_of(items[0])
+        inner = items[1].children[0]
+        if letter is None or inner.data != "paren" or letter.primes:
+            raise Unreadable(f"{label}: expected a letter or a function of letters on the left")
+        arguments = [plain_letter(c) for c in clauses(inner.children[0])]
+        if None in arguments:
+            raise Unreadable(f"{label}: expected letters as arguments of {letter}")
+        name = self.key(letter, False)
+        if name in self.definitions:
+            raise Unreadable(f"{label}: two definitions of one letter, {name}")
+        if name not in self.numbers:
+            self.numbers[name] = Array(name, (), "function")
+        places = tuple(Place(a.base) for a in arguments)
+        body = Sentence(self).expr(parse(right), {p.name: p for p in places})
+        if isinstance(body, Matrix):
+            raise Unreadable(f"{label}: an array as the value of the function {name}")
+        self.definitions[name] = Definition(name, places, body, label)
+        return name
+
+    def leading(self, name, extra):
+        """The leading axes that a formula for one token leaves out, the last `extra` of them."""
+        longest = ()
+        seen, todo = set(), [name]
+        while todo:
+            n = todo.pop()
+            if n in seen:
+                continue
+            seen.add(n)
+            if n in self.definitions:
+                for kind, used, count in entries_of(self.definitions[n].body):
+                    if kind != "entry":
+                        continue
+                    todo.append(used)
+                    axes = self.array(used).axes
+                    if used not in self.definitions and len(axes) - count > len(longest):
+                        longest = axes[: len(axes) - count]
+        if len(longest) < extra:
+            raise Unreadable(f"{name}: {extra} indices too many")
+        return longest[len(longest) - extra :]
+
+    @property
+    def output(self):
+        """The name of the array whose upstream gradient is given; None if a loss is defined."""
+        if self.printed_output:
+            return self.find(letter_named(self.printed_output))
+        return None if self.loss else self.last
+
+    @property
+    def loss(self):
+        """The name of the loss, if it is defined."""
+        if self.printed_loss:
+            return self.find(letter_named(self.printed_loss))
+        return "L" if "L" in self.definitions and not self.printed_output else None
+
+
+def flat(places):
+    for place in places:
+        if isinstance(place, tuple) and not isinstance(place, Term):
+            yield from (p for p in place[1:] if isinstance(p, Place))
+        elif isinstance(place, Place):
+            yield place
+
+
+def entries_of(t):
+    """The entries of arrays in a Term: (kind, name, number of indices)."""
+    if isinstance(t, Term):
+        if t.kind in ("entry", "gradient"):
+            yield t.kind, t.parts[0], len(t.parts[1])
+        if t.kind == "label":
+            yield "label", t.parts[0], len(t.parts[1])
+        if t.kind == "let":
+            yield from entries_of(t.parts[0].body)
+        for part in t.parts:
+            yield from entries_of(part)
+    elif isinstance(t, tuple) and not isinstance(t, Definition):
+        for part in t:
+            yield from entries_of(part)
+
+
+def qualifier(tree):
+    """What a script adds to a name, such as Q, 1, gate, (2), ⋆; None if it can only be an index or a power."""
+    if words_of(tree) is not None:
+        return words_of(tree)
+    if digits(tree) is not None:
+        return digits(tree)
+    factor = only(tree, "factor")
+    if factor is not None and factor.children[0].data == "star":
+        return "*"
+    inner = in_brackets(tree)
+    if inner is not None:
+        return digits(inner) or words_of(inner)
+    letter = plain_letter(tree)
+    if letter is not None and not letter.below and not letter.above and not letter.gradient:
+        return letter.base + "'" * letter.primes if len(letter.base) == 1 else letter.base
+    return None
+
+
+def letter_named(text):
+    r"""The Letter that a name in a list of letters means: TeX, or gamma, x_hat, W_gate, b_1, X'."""
+    tex = text.strip()
+    if "\\" not in tex:
+        base, *more = tex.split("_")
+        if more and more[0] in ("hat", "bar", "tilde"):
+            base, more = rf"\{more[0]} {tex_name(base)}", more[1:]
+        else:
+            base = tex_name(base)
+        tex = base + "".join(
+            "_{" + (rf"\mathrm{{{m}}}" if len(m) > 1 and m.isalpha() else m) + "}" for m in more
+        )
+    letter = plain_letter(parse(scan(tex)))
+    if letter is None:
+        raise Unreadable(f"letters: expected the name of a letter, got {text!r}")
+    return letter
+
+
+def tex_name(base):
+    bare = base.rstrip("'")
+    if bare in GREEK:
+        return rf"\{base}"
+    return rf"\mathrm{{{bare}}}" + base[len(bare) :] if len(bare) > 1 else base

@@ -1,0 +1,408 @@
+r"""From the TeX of a formula to its tree: what is written, before anybody asks what it means.
+
+`scan` makes tokens, with the braces that TeX leaves out (``\frac1D``) and without what only moves ink. `split`
+cuts a displayed formula into statements, chains of sides such as a = b = c, each with the words before it.
+`parse` reads one side by the grammar below. A formula that reads in two ways, such as 1/2x, is refused.
+"""
+
+import re
+from typing import NamedTuple
+
+import lark
+from lark.lexer import Lexer
+
+PIECE = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|[a-zA-Z]|\S", re.DOTALL)
+INK = set(
+    r"\, \; \! \: \  ~ \left \right \big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr \displaystyle "
+    r"\textstyle \limits \nolimits \tfrac \dfrac".split(" ")
+) - {r"\tfrac", r"\dfrac", ""}
+FONTS = {
+    r"\mathbf": "bold",
+    r"\boldsymbol": "bold",
+    r"\mathsf": "sans",
+    r"\mathcal": "cal",
+    r"\mathbb": "double",
+}
+ACCENTS = {r"\hat": "hat", r"\bar": "bar", r"\tilde": "tilde"}
+WORDS = {r"\text", r"\mathrm", r"\operatorname"}
+NAMES = {rf"\{name}": name for name in "ln exp cos sin tanh min max Pr log nabla rint sign erf".split()}
+GREEK = set(
+    "alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi "
+    "omega ell Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega infty".split()
+)
+RELATIONS = {
+    "=": "=", r"\ne": "≠", r"\neq": "≠", r"\le": "≤", r"\leq": "≤", r"\ge": "≥", r"\geq": "≥", "<": "<",
+    ">": ">", r"\approx": "≈", r"\leftarrow": "←", r"\to": "→", r"\in": "∈", r"\subseteq": "⊆", r"\mapsto": "↦",
+}  # fmt: skip
+PLAIN = {
+    "+": "PLUS", "-": "MINUS", "/": "SLASH", "(": "OPEN", ")": "CLOSE", "[": "SQUARE", "]": "ERAUQS",
+    "{": "LBRACE", "}": "RBRACE", "_": "SUB", "^": "SUP", "'": "PRIME", "!": "FACTORIAL", ",": "COMMA",
+    ":": "COLON", ";": "SEMICOLON", r"\{": "SET", r"\}": "TES", r"\cdot": "TIMES", r"\times": "TIMES",
+    r"\circ": "ENTRYWISE", r"\sum": "SUM", r"\prod": "PROD", r"\int": "INTEGRAL", r"\partial": "PARTIAL",
+    r"\frac": "FRAC", r"\tfrac": "FRAC", r"\dfrac": "FRAC", r"\binom": "BINOM", r"\sqrt": "SQRT", r"\top": "TOP",
+    r"\star": "STAR", r"\langle": "ANGLE", r"\rangle": "ELGNA", r"\mid": "BAR", r"\dots": "DOTS",
+    r"\cdots": "DOTS", r"\ldots": "DOTS", r"\lvert": "ABS", r"\rvert": "SBA", r"\lVert": "NORM", r"\rVert": "MRON",
+}  # fmt: skip
+OPENING = {"STILL", "OPEN", "SQUARE", "LBRACE", "ANGLE", "ABS", "NORM", "BEGIN", "SET"}
+CLOSING = {"HELD", "CLOSE", "ERAUQS", "RBRACE", "ELGNA", "SBA", "MRON", "END", "TES"}
+
+
+class Unreadable(ValueError):
+    """A formula, or a part of it, that the reader does not understand, with its place."""
+
+
+class Node(NamedTuple):
+    """A piece of a formula: its kind, and its parts (nodes, strings, lists of them)."""
+
+    kind: str
+    parts: tuple
+
+    def __repr__(self):
+        return f"{self.kind}({', '.join(map(repr, self.parts))})"
+
+
+def node(kind, *parts):
+    return Node(kind, parts)
+
+
+class Statement(NamedTuple):
+    """A chain a = b ≥ c: the words before it, its sides (texts), and the relations between them."""
+
+    words: str
+    sides: tuple
+    relations: tuple
+
+
+# --------------------------------------------------------------------------------------------------- the tokens
+
+
+class Token(NamedTuple):
+    type: str
+    value: str
+    start: int
+    end: int
+
+
+def scan(tex):
+    """The tokens of a formula, each with its place in the text.
+
+    Raises Unreadable for brackets that do not close, and for a command that has no meaning here.
+    """
+    tex = re.sub(r"(?<!\\)%.*", lambda m: " " * len(m[0]), tex)
+    raw = [(m[0], m.start(), m.end()) for m in PIECE.finditer(tex)]
+    return _paired(list(_Scanner(tex, raw).tokens()), tex)
+
+
+class _Scanner:
+    def __init__(self, tex, raw):
+        self.tex, self.raw, self.at = tex, raw, 0
+        self.inside = []  # the matrices and cases that are open
+
+    def tokens(self, until=None):
+        while self.at < len(self.raw):
+            text = self.raw[self.at][0]
+            if text == until:
+                return
+            yield from self.next()
+
+    def argument(self):
+        """The tokens of the next argument, in braces, whether TeX has them or not."""
+        if self.at >= len(self.raw):
+            raise Unreadable(f"an argument is missing at the end of {self.tex!r}")
+        text, start, end = self.raw[self.at]
+        if text in INK:
+            self.at += 1
+            return self.argument()
+        if text == "{":
+            self.at += 1
+            inner = list(self.tokens("}"))
+            if self.at >= len(self.raw):
+                raise Unreadable(f"a brace does not close: {self.tex[start : start + 30]!r}")
+            self.at += 1
+            return [Token("LBRACE", "{", start, end), *inner, Token("RBRACE", "}", end, end)]
+        if text[0].isdigit() and len(text) > 1:  # \frac12 is one half
+            self.raw[self.at] = (text[1:], start + 1, end)
+            inner = [Token("NUMBER", text[0], start, start + 1)]
+        else:
+            inner = list(self.next())
+        return [Token("LBRACE", "{", start, start), *inner, Token("RBRACE", "}", end, end)]
+
+    def words(self):
+        """The text of a braced argument as it stands."""
+        while self.raw[self.at][0] in INK:
+            self.at += 1
+        start, depth = self.at, 0
+        while True:
+            if self.at >= len(self.raw):
+                raise Unreadable(f"a brace does not close: {self.tex[self.raw[start][1] :][:30]!r}")
+            text = self.raw[self.at][0]
+            depth += {"{": 1, "}": -1}.get(text, 0)
+            self.at += 1
+            if depth == 0:
+                return self.tex[self.raw[start][2] : self.raw[self.at - 1][1]] if text == "}" else text
+
+    def next(self):
+        text, start, end = self.raw[self.at]
+        self.at += 1
+
+        def token(kind, value=text):
+            return Token(kind, value, start, self.raw[self.at - 1][2])
+
+        if text in INK:
+            if text == r"\left" and self.raw[self.at][0] == ".":
+                self.at += 1
+                yield token("STILL")
+            if text == r"\right" and self.raw[self.at][0] == "|":
+                self.at += 1
+                yield token("HELD")
+        elif text in (r"\quad", r"\qquad"):
+            yield token("SPACE")
+        elif text == "&":
+            if self.inside and self.inside[-1]:
+                yield token("COLUMN")
+        elif text == "\\ ":
+            pass
+        elif text == r"\\":
+            if (
+                self.at < len(self.raw)
+                and self.raw[self.at][0] == "["
+                and not (self.inside and self.inside[-1])
+            ):
+                while self.raw[self.at - 1][0] != "]":  # \\[4pt]
+                    self.at += 1
+            yield token("ROW")
+        elif text in (r"\begin", r"\end"):
+            kind = self.words()
+            if kind in ("aligned", "gathered", "split"):
+                self.inside += [False] if text == r"\begin" else []
+                if text == r"\end":
+                    self.inside.pop()
+            elif kind in ("pmatrix", "bmatrix", "matrix", "cases"):
+                self.inside = [*self.inside, True] if text == r"\begin" else self.inside[:-1]
+                yield token("BEGIN" if text == r"\begin" else "END", "cases" if kind == "cases" else "matrix")
+            else:
+                raise Unreadable(f"{text}{{{kind}}}")
+        elif text == r"\phantom":
+            self.words()
+        elif text == r"\underbrace":
+            yield from self.argument()
+            if self.raw[self.at][0] == "_":
+                self.at += 1
+                self.argument()
+        elif text == r"\substack":
+            yield from (t._replace(type="COMMA") if t.type == "ROW" else t for t in self.argument()[1:-1])
+        elif text in WORDS:
+            words = self.words()
+            if text == r"\mathrm" and words == "d":
+                yield token("D")
+            elif text == r"\text":
+                yield token("TEXT", words)
+            else:
+                yield token("NAME", words)
+        elif text in FONTS:
+            yield token("FONT", FONTS[text])
+            yield from self.argument()
+        elif text in ACCENTS:
+            yield token("ACCENT", ACCENTS[text])
+            yield from self.argument()
+        elif text in ("_", "^"):
+            yield token(PLAIN[text])
+            yield from self.argument()
+        elif text in (r"\frac", r"\tfrac", r"\dfrac", r"\binom"):
+            yield token(PLAIN[text])
+            yield from self.argument()
+            yield from self.argument()
+        elif text == r"\sqrt":
+            yield token("SQRT")
+            yield from self.argument()
+        elif text in ("|", r"\|"):
+            yield token(text)
+        elif text == "{":
+            if self.raw[self.at][0] == "}":  # {} moves a sign, no more
+                self.at += 1
+            else:
+                self.at -= 1
+                yield from self.argument()
+        elif text in RELATIONS:
+            yield token("RELATION", RELATIONS[text])
+        elif text in PLAIN:
+            yield token(PLAIN[text])
+        elif text in NAMES:
+            yield token("NAME", NAMES[text])
+        elif text[0].isdigit():
+            yield token("NUMBER")
+        elif text.isalpha() and len(text) == 1:
+            yield token("LETTER")
+        elif text[1:] in GREEK:
+            yield token("LETTER", text[1:].removeprefix("var"))
+        elif text == ".":
+            yield token("STOP")
+        else:
+            raise Unreadable(f"{text!r} has no meaning here, in {self.tex[max(0, start - 20) : end + 20]!r}")
+
+
+def _paired(tokens, tex):
+    """Bars as openings and closings of absolute values and norms, in turn; between [ and ] they separate."""
+    result, groups = [], [("", {})]
+    for token in tokens:
+        kind, count = groups[-1]
+        if token.type in ("|", r"\|"):
+            if kind == "SQUARE":
+                token = token._replace(type="BAR")
+            else:
+                count[token.type] = 1 - count.get(token.type, 0)
+                pair = ("ABS", "SBA") if token.type == "|" else ("NORM", "MRON")
+                token = token._replace(type=pair[0] if count[token.type] else pair[1])
+        elif token.type in OPENING:
+            groups.append((token.type, {}))
+        elif token.type in CLOSING:
+            if len(groups) == 1 or any(groups.pop()[1].values()):
+                raise Unreadable(f"brackets that do not pair: {tex[: token.end][-40:]!r}")
+        result.append(token)
+    if len(groups) > 1 or any(groups[0][1].values()):
+        raise Unreadable(f"a bracket does not close in {tex!r}")
+    return result
+
+
+# ----------------------------------------------------------------------------------------------- the statements
+
+_LEVEL = {kind: 1 for kind in OPENING} | {kind: -1 for kind in CLOSING}
+
+
+def split(tex):
+    """The statements of a displayed formula, in order: what stands between commas, spaces, lines and words.
+
+    A line that begins with a relation or a sign goes on with the one before it, as does one inside a bracket.
+    """
+    parts, words = [[]], [""]
+    level, tables, tokens = 0, 0, scan(tex)
+    for place, token in enumerate(tokens):
+        level += _LEVEL.get(token.type, 0)
+        tables += {"BEGIN": 1, "END": -1}.get(token.type, 0)
+        ends = token.type in ("COMMA", "SEMICOLON", "COLON", "ROW", "SPACE", "TEXT", "STOP") and level == 0
+        if not ends:
+            if token.type not in ("ROW", "SPACE", "STOP") or tables and token.type == "ROW":
+                parts[-1].append(token)
+            continue
+        if token.type in ("ROW", "SPACE"):
+            following = next((t for t in tokens[place + 1 :] if t.type not in ("SPACE", "ROW")), None)
+            goes_on = following is not None and following.type in (
+                "RELATION",
+                "PLUS",
+                "MINUS",
+                "SLASH",
+                "TIMES",
+            )
+            unfinished = parts[-1] and parts[-1][-1].type in (
+                "RELATION",
+                "PLUS",
+                "MINUS",
+                "SLASH",
+                "ENTRYWISE",
+            )
+            if parts[-1] and (goes_on or unfinished):
+                continue
+        if parts[-1]:
+            parts.append([])
+            words.append("")
+        if token.type == "TEXT":
+            words[-1] = f"{words[-1]} {token.value}".strip()
+    found = []
+    for part, before in zip(parts, words):
+        if part:
+            found.append(_chain(part, before))
+        elif before and found:
+            found.append(Statement(before, (), ()))
+    return found
+
+
+def _chain(tokens, words):
+    sides, relations, level = [[]], [], 0
+    for token in tokens:
+        level += _LEVEL.get(token.type, 0)
+        if token.type == "RELATION" and level == 0:
+            relations.append(token.value)
+            sides.append([])
+        else:
+            sides[-1].append(token)
+    return Statement(words, tuple(tuple(side) for side in sides), tuple(relations))
+
+
+# -------------------------------------------------------------------------------------------------- the grammar
+
+_SILENT = set(
+    "STILL HELD OPEN CLOSE SQUARE ERAUQS LBRACE RBRACE SUB SUP PRIME FACTORIAL COMMA COLON SEMICOLON SET TES ANGLE ELGNA ABS SBA NORM MRON SQRT FRAC BINOM D".split()
+)
+
+GRAMMAR = r"""
+?start: expr
+expr: (PLUS | MINUS)? product ((PLUS | MINUS) product)*
+product: item+
+?item: factor | TIMES | ENTRYWISE | SLASH | big
+big: (SUM | PROD | INTEGRAL) limits*
+limits: _SUB group -> low
+      | _SUP group -> high
+factor: atom script*
+script: _SUB group -> sub
+      | _SUP group -> sup
+      | _PRIME -> prime
+      | _FACTORIAL -> factorial
+?group: _LBRACE list _RBRACE
+      | _LBRACE TEXT _RBRACE -> words
+list: clause ((_COMMA | _COLON | BAR | _SEMICOLON) clause)*
+clause: expr (RELATION expr)*
+atom: LETTER -> letter
+    | NUMBER -> number
+    | NAME -> name
+    | _D atom -> gradient
+    | FONT _LBRACE atom+ _RBRACE -> font
+    | ACCENT _LBRACE factor _RBRACE -> accent
+    | PARTIAL -> partial
+    | DOTS -> dots
+    | TOP -> top
+    | STAR -> star
+    | _FRAC group group -> frac
+    | _BINOM group group -> binom
+    | _SQRT group -> sqrt
+    | _LBRACE expr _RBRACE -> braced
+    | _OPEN list _CLOSE -> paren
+    | _STILL expr _HELD _SUB group -> still
+    | _SQUARE list _ERAUQS -> square
+    | _ABS expr _SBA -> abs
+    | _NORM expr _MRON -> norm
+    | _ANGLE expr _COMMA expr _ELGNA -> angle
+    | _SET list _TES -> set
+    | BEGIN row (ROW row)* ROW? END -> table
+row: cell (COLUMN cell)*
+cell: piece*
+?piece: clause | TEXT -> words | _COMMA -> nothing
+%declare _STILL _HELD PLUS MINUS SLASH _OPEN _CLOSE _SQUARE _ERAUQS _LBRACE _RBRACE _SUB _SUP _PRIME _FACTORIAL _COMMA _COLON _SEMICOLON
+%declare _SET _TES TIMES ENTRYWISE SUM PROD INTEGRAL PARTIAL _FRAC _BINOM _SQRT TOP STAR _ANGLE _ELGNA BAR DOTS _ABS _SBA
+%declare _NORM _MRON BEGIN END ROW COLUMN _D TEXT NAME FONT ACCENT RELATION NUMBER LETTER
+"""
+
+
+class _Given(Lexer):
+    """Hands lark the tokens that `scan` made."""
+
+    def __init__(self, conf):
+        pass
+
+    def lex(self, tokens):
+        for token in tokens:
+            kind = f"_{token.type}" if token.type in _SILENT else token.type
+            yield lark.Token(kind, token.value, token.start, end_pos=token.end)
+
+
+_PARSER = lark.Lark(GRAMMAR, parser="lalr", lexer=_Given)
+
+
+def parse(tokens):
+    """The tree of one side, given its tokens. Raises Unreadable, with the place, where the grammar ends."""
+    try:
+        return _PARSER.parse(tokens)
+    except lark.UnexpectedInput as error:
+        read = " ".join(token.value for token in tokens)
+        found = getattr(error, "token", None)
+        at = f"at {found.value!r}" if found is not None and found.type != "$END" else "at its end"
+        raise Unreadable(f"{read!r} is no formula: it breaks off {at}") from None
