@@ -10,9 +10,9 @@ import numpy as np
 import sympy as sp
 
 from ..sums import Index, NotProved, equal, prove_equal
-from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw
+from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw, used_with
 from .meaning import Place, Sentence, Term, items_of, letter_of, show_range
-from .reading import Reading, letter_named
+from .reading import Reading
 from .tree import Unreadable, parse, split
 
 EQUATION = re.compile(r"\$\$(.*?)\$\$[ \t]*\((eq-[\w-]+)\)", re.DOTALL)
@@ -250,7 +250,7 @@ class Given:
                 if statement.words.lower().startswith(DEFINING) and self._defines(reading, statement):
                     reading.define(statement, label)
             for name, value in values.items():
-                if name not in reading.sizes and reading.find(letter_named(name)) is None:
+                if name not in reading.sizes and reading.named(name) is None:
                     reading.declare(
                         f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
                     )
@@ -262,6 +262,26 @@ class Given:
             }
             result = Torch(reading, sizes, given, depth_of(reading, value)).value(value, {})
             return _float(result)
+
+    def compute(self, name, sizes, values, upstream=None):
+        """All entries of a letter, or with upstream of the gradient by it, from the printed definitions alone.
+
+        sizes: for each size its number; values: for each free letter its array; upstream: what arrives from
+        above, of the shape of the output. Leading axes of the arrays lead those of the result.
+        """
+        reading = self.reading
+        letter = reading.named(name)
+        given = {reading.named(n): np.asarray(v) for n, v in values.items()}
+        depth = depth_of_values(reading, given)
+        walk = Torch(reading, sizes, given, depth, {reading.output: upstream} if upstream is not None else {})
+        axes = reading.array(letter).axes
+        if letter in reading.definitions:
+            axes = tuple(reading.leading(letter, depth) if depth else ()) + axes
+        places = [list(itertools.product(*(range(walk.length(s)) for s in axis))) for axis in axes]
+        at = tuple(Place(f"axis {n}") for n, _ in enumerate(axes))
+        entry = Term("entry" if upstream is None else "gradient", (letter, at))
+        numbers = [_float(walk.value(entry, dict(zip(at, index)))) for index in itertools.product(*places)]
+        return np.array(numbers).reshape([len(p) for p in places])
 
     def shown(self, label):
         """What was read of an equation: each claim, with its arrays entry by entry, and what each index runs over."""
@@ -308,6 +328,18 @@ def show(t):
     if t.kind in ("number", "size", "place", "constant"):
         return show(parts[0])
     return f"{t.kind}({', '.join(map(show, parts))})"
+
+
+def depth_of_values(reading, values):
+    """How many leading axes the values have that the printed definitions leave out."""
+    return max(
+        (
+            len(reading.array(name).axes) - used
+            for name in values
+            if (used := used_with(reading, name)) is not None
+        ),
+        default=0,
+    )
 
 
 class _placed:
