@@ -12,7 +12,7 @@ import sympy as sp
 from ..sums import Index, NotProved, equal, prove_equal
 from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw, used_with
 from .meaning import Place, Sentence, Term, items_of, letter_of, show_range
-from .reading import Reading
+from .reading import Reading, entries_of
 from .tree import Unreadable, parse, split
 
 EQUATION = re.compile(r"\$\$(.*?)\$\$[ \t]*\((eq-[\w-]+)\)", re.DOTALL)
@@ -181,6 +181,8 @@ class Given:
             sides = [sentence.side(side) for side in statement.sides]
             for left, relation, right in zip(sides, statement.relations, sides[1:]):
                 left, right = sentence.pair(left, right, label)
+                for side in (left, right):
+                    _occurs(local, side)
                 claims.append((left, relation, right))
         if not claims:
             raise Unreadable("it claims nothing that the reader understands")
@@ -257,9 +259,7 @@ class Given:
             chosen = [s for s in statements if not s.words.lower().startswith(DEFINING)][part]
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
-            given = {
-                reading.find(letter_named(n)): np.asarray(v) for n, v in values.items() if n not in sizes
-            }
+            given = {reading.named(n): np.asarray(v) for n, v in values.items() if n not in sizes}
             result = Torch(reading, sizes, given, depth_of(reading, value)).value(value, {})
             return _float(result)
 
@@ -443,6 +443,36 @@ def _prove(reading, left, relation, right, what):
             return
         raise NotProved(f"{what}: {relation} is not plain from the signs of the parts")
     raise Unprovable(f"{what}: no proof of {relation}")
+
+
+def _occurs(reading, t):
+    """Refuse derivatives by letters that do not occur in what is differentiated: they would be 0 by mistake."""
+    if isinstance(t, Term):
+        if t.kind == "gradient" and t.parts[0] not in (reading.output, *_reached(reading, reading.loss)):
+            if t.parts[0] not in _reached(reading, reading.output):
+                raise Unreadable(f"a derivative by {t.parts[0]} of a loss in which it does not occur")
+        if t.kind == "partial":
+            names = {name for _, name, _ in entries_of(t.parts[0])}
+            if t.parts[1].parts[0] not in names.union(*(_reached(reading, name) for name in names)):
+                name = t.parts[1].parts[0]
+                raise Unreadable(f"a derivative by {name} of something in which it does not occur")
+        for part in t.parts:
+            _occurs(reading, part)
+    elif isinstance(t, tuple):
+        for part in t:
+            _occurs(reading, part)
+
+
+def _reached(reading, name):
+    """The letters that a definition is made of, and those of theirs; itself too."""
+    found, todo = set(), [name]
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found.add(one)
+            if one in reading.definitions:
+                todo += [used for _, used, _ in entries_of(reading.definitions[one].body)]
+    return found
 
 
 def _levels(reading, *terms):
