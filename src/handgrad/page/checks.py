@@ -224,17 +224,17 @@ class Given:
                 for number, (left, relation, right) in enumerate(claims):
                     _prove(reading, left, relation, right, f"{label}, claim {number + 1} of {len(claims)}")
 
-    def holds(self, *labels, draws=2):
+    def holds(self, *labels, draws=2, exact=True):
         """Compute both sides of these equations on random numbers; raise an AssertionError if they differ.
 
-        Sizes are all different; derivatives are torch's in float64, and central differences of numbers of 50
-        digits. ≈ asks for nothing, and is refused.
+        Sizes are all different; derivatives are torch's in float64 and, if exact, also central differences of
+        numbers of 50 digits. ≈ asks for nothing, and is refused.
         """
         for label in labels:
             reading, claims, restrictions = self.claims(label)
             with _placed(label):
                 rng = np.random.default_rng(len(label))
-                for number in range(draws + 1):
+                for number in range(draws + exact):
                     sizes, values = _restricted(reading, restrictions, rng, small=number == draws)
                     for left, relation, right in claims:
                         _compare(reading, sizes, values, left, relation, right, rng, exact=number == draws)
