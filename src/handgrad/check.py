@@ -24,7 +24,7 @@ import sympy
 from . import symbolic
 from .algebra import is_shape
 from .ops.table import NUMERIC_SIZES
-from .symbolic import NotProved
+from .symbolic import NotProved, shortened
 
 TOLERANCE = {15: 1e-7, 50: 1e-28}
 """Relative, by digits. The step h = 10^(-digits/3) leaves an error of about h² from the third derivative and
@@ -157,7 +157,7 @@ class Proof:
             name, i, gap = undecided[0]
             raise NotProved(
                 f"d{name}{list(i)}: not proved. The derivative minus the code is 0 at random points, but "
-                f"SymPy does not reduce it to 0: {_cut(gap)}"
+                f"SymPy does not reduce it to 0: {shortened(gap)}"
             )
         return sum(wanted.size for wanted in self.wanted)
 
@@ -306,11 +306,6 @@ def _without_order():
             "the proof runs these lines on symbols, which are not larger or smaller than others: expected "
             f"xp.where(xp.greater(x, 0), ...) of xp = namespace(x), got a comparison such as x > 0 ({error})"
         ) from error
-
-
-def _cut(gap):
-    text = str(gap)
-    return text if len(text) < 200 else f"{text[:200]} … ({len(text):,} characters)"
 
 
 def _shown(gap):

@@ -30,7 +30,7 @@ from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 from sympy.functions.elementary.trigonometric import TrigonometricFunction
 from sympy.utilities.iterables import sift
 
-from .symbolic import NotProved
+from .symbolic import NotProved, shortened
 
 _NAMES = ("k", "l", "m", "r", "s", "t", "u", "v", "w", "p", "q")  # how summation indices are printed
 _FREE, _CANONICAL = 0, -1  # marks of an Index: written by the reader, named by the normal form
@@ -38,7 +38,6 @@ _unique = count(1)  # all other marks
 _WRITTEN_OUT = 64  # a proof writes a sum of at most so many terms, a number, term by term
 _DIGITS = (60, 240, 960)  # with which random points are computed: more only if too many cancel
 _TINY = mpmath.mpf("1e-30")  # of sides that are both smaller, 80 decimals are compared
-_SHOWN = 200  # characters of a difference that an error prints
 _MULTIPLY = dict(mul=True, multinomial=False, power_exp=False, power_base=False, log=False, basic=False)
 
 
@@ -507,11 +506,11 @@ def prove_equal(a, b, rng=None):
             left, right = _told_apart(left, right)
             raise AssertionError(
                 f"not equal. At {where}:\n  left  = {left}\n  right = {right}\n"
-                f"left − right = {_shortened(difference)}"
+                f"left − right = {shortened(difference)}"
             )
         agree += 1
     seen = f"though {agree} random points agree" if agree else "and no random point gives two real numbers"
-    raise NotProved(f"not proved, {seen}.\nleft − right = {_shortened(difference)}")
+    raise NotProved(f"not proved, {seen}.\nleft − right = {shortened(difference)}")
 
 
 def _sides(a, b, values):
@@ -542,11 +541,6 @@ def _told_apart(left, right):
         texts = [mpmath.nstr(number, digits).removesuffix(".0") for number in (left, right)]
         if texts[0] != texts[1]:
             return texts
-
-
-def _shortened(difference):
-    text = str(difference)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} … ({len(text):,} characters)"
 
 
 def _vanishes(e):
