@@ -121,7 +121,10 @@ class Proof:
         terms = [(term, set(symbolic.parts(term))) for term in np.ravel(self.dy * y)]
         for unknown in _unknown_maxima(terms):
             zero = symbolic.is_zero(_derivative(terms, unknown))
-            assert zero is not False, f"y depends on {unknown}, which only shifts the exponents"
+            assert zero is not False, (
+                f"y depends on {unknown}: on symbols, the maximum is an unknown number, for y that does not "
+                "change with it, as softmax; expected xp.where(xp.greater(x, 0), x, 0) for a kink"
+            )
             if zero is None:
                 raise NotProved(
                     f"not proved that y does not depend on {unknown}, as a shift of the exponents"

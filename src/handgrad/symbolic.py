@@ -131,8 +131,8 @@ def max(x, axis=None, keepdims=False):
 
 
 def maximum(x, y):
-    """The larger of two arrays, entry by entry: of symbols, again an unknown real constant."""
-    return max(np.stack([x, y]), axis=0)
+    """The larger of two arrays or numbers, entry by entry: of symbols, again an unknown real constant."""
+    return max(np.stack(np.broadcast_arrays(x, y)), axis=0)
 
 
 def full_like(x, value):
