@@ -115,7 +115,7 @@ class Given:
     """A page whose letters and definitions are settled, so that its equations have a meaning."""
 
     def __init__(self, page, printed, letters, columns, output, loss):
-        self.page, self.printed = page, printed
+        self.page, self.printed, self.letters = page, printed, letters
         self.arguments = letters, columns, output, loss
         self.reading = self._reading()
 
@@ -315,7 +315,9 @@ def show(t):
     if t.kind == "mul":
         return "·".join(map(show, parts))
     if t.kind == "pow":
-        return f"√{show(parts[0])}" if show(parts[1]) == "1/2" else f"{show(parts[0])}^{show(parts[1])}"
+        base, exponent = map(show, parts)
+        base = f"({base})" if parts[0].kind in ("mul", "pow", "sum", "prod", "partial") else base
+        return f"√{base}" if exponent == "1/2" else f"{base}^{exponent}"
     if t.kind in ("sum", "prod"):
         return f"{'Σ' if t.kind == 'sum' else 'Π'}_{parts[0]} {show(parts[1])}"
     if t.kind == "partial":
