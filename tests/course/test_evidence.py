@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
+from docutils import nodes
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from sphinx.application import Sphinx
 
@@ -62,7 +63,8 @@ def test_the_index_lists_every_equation():
     page = evidence.index(NOTEBOOKS)
     for _, notebook in CHAPTERS:
         for equation in evidence.equations(notebook):
-            assert page.count(f"{{eq}}`{equation.label}`") == 1
+            by_eye = equation.reading == "eye"
+            assert page.count(f"{{eq}}`{equation.label}`") == 1 + by_eye
             assert equation.formula in page
 
 
@@ -396,7 +398,7 @@ def test_an_equation_is_as_strong_as_its_weakest_part(tmp_path):
     nbformat.write(page, tmp_path / "00_two.ipynb")
     listed = evidence.index(tmp_path)
     assert "{eq}`eq-two` asserted on numbers (`dy`); proved for every size (`dx`)" in listed
-    assert "| asserted on numbers | 1 |" in listed and "| proved for every size | 0 |" in listed
+    assert "| asserted on numbers | 0 | 1 |" in listed and "| proved for every size | 0 | 0 |" in listed
 
 
 def test_a_stated_kind_is_listed_even_where_the_cell_holds_a_stronger_one():
@@ -794,6 +796,75 @@ def test_what_has_no_size(formula):
     assert not evidence.sized(formula)
 
 
+# What a reader sees of the reading --------------------------------------------------------------------------
+
+
+def test_the_mark_says_how_the_formula_was_compared():
+    def title(page):
+        return marks.mark(evidence.equations(page)[1], "(1.1)").split('title="')[1].split('"')[0]
+
+    assert title(paged(PROVE)) == "proved for every size, from the page"
+    assert title(paged(HOLDS)) == "evaluated, from the page"
+    assert title(paged(PROVE, text="$$ y = 1 $$ (eq-square)")) == "exact in SymPy, from the page"
+    assert title(with_typed(paged())) == (
+        "proved on the shipped lines; compared by eye: the cell types the formula again"
+    )
+    assert title(with_typed(paged(HOLDS))) == "proved on the shipped lines; evaluated, from the page"
+    defined = ["definition:eq-square"]
+    assert title(paged('page.given("eq-square")', text_tags=defined)) == "definition, read from the page"
+    assert title(paged(text_tags=defined)) == (
+        "definition; compared by eye: the cells that use it type it again"
+    )
+
+
+def test_the_index_says_how_the_formula_was_compared(tmp_path):
+    def listed(page):
+        nbformat.write(page, tmp_path / "00_squares.ipynb")
+        return evidence.index(tmp_path)
+
+    page = listed(with_typed(paged('page.given("eq-power").prove("eq-square")')))
+    told = "proved for every size, from the page, and proved on the shipped lines"
+    assert f"\n{{eq}}`eq-square` {told}\n" in page
+    assert "\n{eq}`eq-power` definition, read from the page\n" in page
+    assert "| Evidence for the whole equation | From the page | Typed again |" in page
+    assert "\n| proved for every size | 1 | 0 |" in page and "\n| definition | 1 | 0 |" in page
+    assert "\nCompared by eye: 0 of 2 equations.\n" in page and "\n- {doc}" not in page
+
+    page = listed(with_typed(paged(eye={"eq-square": "*Dots*, <any> number"})))
+    reason = r"(\*Dots\*, \<any\> number)"
+    assert "\n{eq}`eq-square` proved on the shipped lines; compared by eye: the cell types the" in page
+    assert "\n| proved on the shipped lines | 0 | 1 |" in page and "\n| definition | 0 | 1 |" in page
+    assert "\nCompared by eye: 2 of 2 equations.\n" in page
+    assert f"\n- {{doc}}`/notebooks/00_squares`: {{eq}}`eq-power`, {{eq}}`eq-square` {reason}\n" in page
+
+    page = listed(with_typed(paged(HOLDS)))  # the proof is typed again, but the page is read
+    assert (
+        "\n| proved on the shipped lines | 0 | 1 |" in page and "Compared by eye: 1 of 2 equations." in page
+    )
+    assert "Compared by eye: 1 of 2 equations." in listed(paged()), (
+        "an equation without evidence is not compared"
+    )
+
+
+def test_the_mark_leads_to_the_cell_that_reads_the_page(tmp_path):
+    nbformat.write(page := with_typed(paged("x = 1", PROVE)), tmp_path / "page.ipynb")
+    assert evidence.checked_in(page) == {"eq-square": 5}
+    assert evidence.checked_in(with_typed(paged("x = 1"))) == {"eq-square": 5}
+    assert evidence.checked_in(paged('page.given("eq-square")')) == {}
+    document = nodes.section()
+    for place, cell in enumerate(page.cells):
+        document += nodes.container(nb_element=f"cell_{cell.cell_type}", cell_index=place, ids=[])
+    env = SimpleNamespace(docname="notebooks/01_squares", doc2path=lambda name: tmp_path / "page.ipynb")
+    marks.name_the_cells(SimpleNamespace(env=env), document)
+    assert [cell["ids"] for cell in document] == [[], [], [], [], [], ["check-eq-square"], []]
+
+
+def test_every_reading_has_its_words_on_the_page():
+    page = " ".join((ROOT / "book/equation_index.md").read_text(encoding="utf-8").split())
+    assert list(evidence.READINGS) == [*evidence.READ_AS, "eye"]
+    assert all(f"*{words.split(':')[0]}*".lower() in page.lower() for words in evidence.READINGS.values())
+
+
 # A special case, and what a reader sees of it --------------------------------------------------------------
 
 
@@ -817,21 +888,21 @@ def test_the_index_names_the_special_case(tmp_path):
     listed = evidence.index(tmp_path)
     case = r"proved for every size, in a special case (N = 2; a\_b = \*c\*) (`dy`)"
     assert f"{{eq}}`eq-two` {case}; proved for every size (`dx`)" in listed
-    assert "| proved for every size, in a special case | 1 |" in listed
+    assert "| proved for every size, in a special case | 0 | 1 |" in listed
 
 
 def test_the_mark_names_the_special_case():
     (equation,) = evidence.equations(special("D < 3"))
     html = marks.mark(equation, "(1.1)")
-    words = "proved for every size, in a special case (D &lt; 3)"
+    words = f"proved for every size, in a special case (D &lt; 3); {evidence.READINGS['eye']}"
     assert f'class="evidence special" title="{words}"' in html and html.endswith(">∀*</a>")
-    assert f'aria-label="Equation (1.1) is {words}: to the cell that checks it"' in html
+    assert f'aria-label="Equation (1.1) is {words}. To the cell that checks it"' in html
     (equation,) = evidence.equations(two_with_a_special_part())
     assert 'title="in its weakest part proved for every size, in a special case (N = 2; a_b' in marks.mark(
         equation, "(1.2)"
     )
     (equation,) = evidence.equations(notebook())
-    assert 'title="proved for every size"' in marks.mark(equation, "(1.3)")
+    assert f'title="proved for every size; {evidence.READINGS["eye"]}"' in marks.mark(equation, "(1.3)")
 
 
 def test_every_kind_has_its_mark_and_its_words():

@@ -798,24 +798,44 @@ def index(folder):
         raise FileNotFoundError(
             f"folder: expected chapter notebooks NN_topic.ipynb in {Path(folder).resolve()}, found none"
         )
-    total = Counter(equation.strength for _, notebook in read for equation in equations(notebook))
-    lines = ["| Evidence for the whole equation | Equations |", "| :-- | --: |"]
-    lines += [f"| {name} | {total[kind]} |" for kind, name in KINDS.items()]
-    for path, notebook in read:
-        lines += ["", f"## {{doc}}`/notebooks/{path.stem}`"]
-        for equation in equations(notebook):
+    listed = {path.stem: equations(notebook) for path, notebook in read}
+    found = [equation for chapter in listed.values() for equation in chapter]
+    total = Counter((equation.strength, equation.from_page) for equation in found)
+    lines = ["| Evidence for the whole equation | From the page | Typed again |", "| :-- | --: | --: |"]
+    lines += [f"| {name} | {total[kind, True]} | {total[kind, False]} |" for kind, name in KINDS.items()]
+    lines += ["", f"Compared by eye: {sum(map(_by_eye, found))} of {len(found)} equations.", ""]
+    for name, chapter in listed.items():
+        if links := ", ".join(_link(equation) for equation in chapter if _by_eye(equation)):
+            lines.append(f"- {{doc}}`/notebooks/{name}`: {links}")
+    for name, chapter in listed.items():
+        lines += ["", f"## {{doc}}`/notebooks/{name}`"]
+        for equation in chapter:
             lines += ["", f"{{eq}}`{equation.label}` {_sentence(equation)}", "", "$$", equation.formula, "$$"]
     return "\n".join(lines)
 
 
+def _by_eye(equation):
+    """Whether an equation has evidence that only an eye has compared with the page."""
+    return bool(equation.strength) and equation.reading == "eye"
+
+
+def _link(equation):
+    """A link to an equation, with the reason why it is compared by eye if one is stated."""
+    return f"{{eq}}`{equation.label}`" + (f" ({_verbatim(equation.reason)})" if equation.reason else "")
+
+
 def _sentence(equation):
-    """The evidence in words, the weakest part first: "exact in SymPy (gap); proved for every size (sum)"."""
+    """The evidence in words, the weakest part first: "exact in SymPy (gap); proved for every size (sum)".
+
+    The reading stands with the kind that it gives, or at the end.
+    """
     words = []
     for kinds, parts in equation.evidence:
         names = ", ".join(f"`{part}`" for part in parts) if len(equation.parts) > 1 else ""
         evidence = _verbatim(equation.told(kinds, parts)) or "**not checked**"
         words.append(f"{evidence} ({names})" if names else evidence)
-    return "; ".join(words)
+    words = "; ".join(words)
+    return equation.with_reading(words) if equation.strength else words
 
 
 def _verbatim(text):
