@@ -566,6 +566,7 @@ def test_a_definition_that_nobody_reads_is_compared_by_eye(code):
         f'power = page.given("eq-power")\n{PROVE}',
         f'page.given("eq-power", letters="x (D)")\n{PROVE}',
         'page.given("eq-power-of-two").given("eq-power").prove("eq-square")',
+        'page.given("r", "eq-power").prove("eq-square")',
     ],
 )
 def test_a_definition_that_is_given_is_read(code):
@@ -611,6 +612,7 @@ def test_a_page_call_is_a_claim_about_every_part():
         paged(PROVE),
         paged(HOLDS),
         paged('power = page.given("eq-power", letters="x (D); epsilon > 0", at=(1, -2.5, None))', PROVE),
+        paged('page.given("r", "s = 1").prove("eq-square")'),
         with_typed(paged(), code=f"{SYMBOLS}\n{PROOF}", tags=["verifies:eq-square:general"]),
         paged(*[SYMBOLS, PROVE, "del x"]),
         with_typed(
@@ -636,6 +638,7 @@ def test_a_sound_notebook_with_page_calls_passes(sound):
             paged(PROVE, 'page.holds("eq-cube")'),
             "eq-cube: a page call names it, but no equation has this label",
         ),
+        (paged(PROVE, 'page.prove("r")'), "r: a page call names it, but no equation has this label"),
         (paged('page.given("eq-cube").prove("eq-square")'), "eq-cube: a page call names it, but no equation"),
         (
             paged(PROVE, text_tags=["definition:eq-square"]),

@@ -467,6 +467,12 @@ def _literal(node):
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
+def _labels(call):
+    """The labels that a call names. To ``given``, another string is a formula of the running text."""
+    names = [arg.value for arg in call.args if _literal(arg)]
+    return [name for name in names if name.startswith("eq-")] if call.func.attr == "given" else names
+
+
 def _reading(place, cell, statement, names, pages):
     """The `Reading` of a statement that runs, given what names stand for; None if it is none of the page."""
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -478,7 +484,7 @@ def _reading(place, cell, statement, names, pages):
         return None
     naming = [call for call in calls if origin(call.func, names) != f"{PAGE}.read"]
     arguments = [arg for call in naming for arg in call.args]
-    named = tuple((call.func.attr, tuple(arg.value for arg in call.args if _literal(arg))) for call in naming)
+    named = tuple((call.func.attr, tuple(_labels(call))) for call in naming)
     refused = _foreign(statement.value, names, pages) or not all(map(_literal, arguments))
     return Reading(place, cell, statement, named, refused)
 
