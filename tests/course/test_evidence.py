@@ -411,6 +411,16 @@ def test_a_part_that_no_cell_verifies_is_listed_as_not_checked(tmp_path):
     assert "{eq}`eq-two` **not checked** (`dy`); proved for every size (`dx`)" in evidence.index(tmp_path)
 
 
+def test_a_number_taken_from_the_page_is_an_evaluation_of_the_checked_formula():
+    taken = 'assert page.number("eq-square", x=2) == measured'
+    page = with_typed(paged(), code=taken, tags=["verifies:eq-square:asserted"])
+    (square,) = [e for e in evidence.equations(page) if e.label == "eq-square"]
+    assert square.reading == "evaluated"
+    assert all("number" not in ast.unparse(statement) for _, statement in evidence.replay(page))
+    other = with_typed(paged(), code=taken.replace("page.", "unknown."), tags=["verifies:eq-square:asserted"])
+    assert [e.reading for e in evidence.equations(other) if e.label == "eq-square"] == ["eye"]
+
+
 # Calls that read the page ----------------------------------------------------------------------------------
 
 READ = 'from handgrad.page import read\npage = read("00_squares.ipynb")'

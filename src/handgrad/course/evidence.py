@@ -113,7 +113,7 @@ class Equation:
 
     parts: the stated kinds, strongest first, by the name of the part; an equation of one part calls it "".
     cases: by the name of the part, the special cases in which it is proved.
-    calls: the methods of a page that name it, of "given", "prove" and "holds".
+    calls: the methods of a page that name it, of "given", "prove", "holds" and "number".
     reason: why it is compared by eye, where its cell says so.
     """
 
@@ -143,7 +143,7 @@ class Equation:
         """How the printed formula was compared with what is checked, one of `READINGS`."""
         if "prove" in self.calls:
             return "proved" if sized(self.formula) else "exact"
-        if "holds" in self.calls:
+        if self.calls & {"holds", "number"}:
             return "evaluated"
         typed = {kind for kinds in self.parts.values() for kind in kinds} - {"definition"}
         return "read" if "given" in self.calls and not typed else "eye"
@@ -392,7 +392,8 @@ def _strongest_first(kinds):
 class Reading:
     """A top-level statement that belongs to the page, with the cell that holds it and its place.
 
-    calls: the pairs (method, labels) of its calls of a page; refused: whether they take more than literals.
+    calls: the pairs (method, labels) of its calls of a page; refused: whether they take more than literals;
+    beside: whether the statement only takes numbers from the page, beside what it does itself.
     """
 
     place: int
@@ -400,6 +401,7 @@ class Reading:
     statement: ast.stmt
     calls: tuple[tuple[str, tuple[str, ...]], ...] = ()
     refused: bool = False
+    beside: bool = False
 
 
 def _of_page(name):
@@ -503,8 +505,23 @@ def _readings(notebook):
                 pages |= {target.id for target in statement.targets}
             elif reading:
                 names = imported(reading.statement, names)
+            if runs and reading is None and (labels := _numbers(statement, names, pages)):
+                yield Reading(place, cell, statement, (("number", labels),), beside=True)
             if reading:
                 yield reading
+
+
+def _numbers(statement, names, pages):
+    """The labels of the equations whose numbers a statement takes, by ``given.number("eq-label", ...)``."""
+    return tuple(
+        node.args[0].value
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "attr", "") == "number"
+        and node.args
+        and _literal(node.args[0])
+        and _chain(node.func.value, names, pages) is not None
+    )
 
 
 def replay(notebook):
@@ -514,7 +531,7 @@ def replay(notebook):
     objects, and the calls of ``given``, ``prove`` and ``holds``. `problems` sees that they use nothing else,
     so they run alone, with another text of the page.
     """
-    return [(reading.cell, reading.statement) for reading in _readings(notebook)]
+    return [(reading.cell, reading.statement) for reading in _readings(notebook) if not reading.beside]
 
 
 def _calls(notebook):

@@ -218,7 +218,7 @@ class Given:
         Raises Unreadable for an equation that cannot be read, NotProved where there is neither proof nor
         refutation.
         """
-        for label in labels:
+        for label in _some(labels):
             reading, claims, _ = self.claims(label)
             with _placed(label):
                 for number, (left, relation, right) in enumerate(claims):
@@ -230,7 +230,9 @@ class Given:
         Sizes are all different; derivatives are torch's in float64 and, if exact, also central differences of
         numbers of 50 digits. ≈ asks for nothing, and is refused.
         """
-        for label in labels:
+        if draws < 1:
+            raise ValueError(f"draws: expected 1 or more, got {draws}")
+        for label in _some(labels):
             reading, claims, restrictions = self.claims(label)
             with _placed(label):
                 rng = np.random.default_rng(len(label))
@@ -330,6 +332,13 @@ def show(t):
     if t.kind in ("number", "size", "place", "constant"):
         return show(parts[0])
     return f"{t.kind}({', '.join(map(show, parts))})"
+
+
+def _some(labels):
+    """The labels; ValueError if there are none, since then nothing would be checked."""
+    if not labels:
+        raise ValueError("labels: expected one or more, got none")
+    return labels
 
 
 def depth_of_values(reading, values):
