@@ -97,7 +97,7 @@ class Page:
         wanted, found = _without_spaces(name), {}
         for tex in INLINE.findall(EQUATION.sub("", self.text)):
             bare = _without_spaces(tex)
-            if bare == wanted or "=" not in name and bare.startswith(wanted + "="):
+            if bare == wanted if "=" in name else bare.startswith(wanted + "="):
                 found.setdefault(bare, tex)
         if len(found) != 1:
             those = "".join(f"\n  {tex}" for tex in found.values())
@@ -160,7 +160,7 @@ class Given:
     def _claims(self, statements, label):
         local, rest = self._reading(), []
         for statement in statements:
-            if statement.words.lower().startswith(DEFINING) and self._defines(local, statement):
+            if _opens(statement, DEFINING) and self._defines(local, statement):
                 local.define(statement, label)
             else:
                 rest.append(statement)
@@ -247,14 +247,14 @@ class Given:
             reading = self._reading()
             statements = [s for s in split(self.page.tex(label)) if s.sides and not _is_condition(s)]
             for statement in statements:
-                if statement.words.lower().startswith(DEFINING) and self._defines(reading, statement):
+                if _opens(statement, DEFINING) and self._defines(reading, statement):
                     reading.define(statement, label)
             for name, value in values.items():
                 if name not in reading.sizes and reading.find(letter_named(name)) is None:
                     reading.declare(
                         f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
                     )
-            chosen = [s for s in statements if not s.words.lower().startswith(DEFINING)][part]
+            chosen = [s for s in statements if not _opens(s, DEFINING)][part]
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
             given = {
@@ -336,7 +336,12 @@ def _single_letter(tokens):
 
 
 def _is_condition(statement):
-    return statement.words.lower().startswith(CONDITIONS)
+    return _opens(statement, CONDITIONS)
+
+
+def _opens(statement, words):
+    """Whether what stands before a statement opens with one of these words: "for", but not "forward"."""
+    return bool(re.match(rf"({'|'.join(words)})\b", statement.words, re.IGNORECASE))
 
 
 def _size_product(reading, side):
