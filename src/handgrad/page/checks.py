@@ -10,9 +10,9 @@ import numpy as np
 import sympy as sp
 
 from ..sums import Index, NotProved, equal, prove_equal
-from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw
+from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw, used_with
 from .meaning import Place, Sentence, Term, items_of, letter_of, show_range
-from .reading import Reading, letter_named
+from .reading import Reading, entries_of
 from .tree import Unreadable, parse, split
 
 EQUATION = re.compile(r"\$\$(.*?)\$\$[ \t]*\((eq-[\w-]+)\)", re.DOTALL)
@@ -115,7 +115,7 @@ class Given:
     """A page whose letters and definitions are settled, so that its equations have a meaning."""
 
     def __init__(self, page, printed, letters, columns, output, loss):
-        self.page, self.printed = page, printed
+        self.page, self.printed, self.letters = page, printed, letters
         self.arguments = letters, columns, output, loss
         self.reading = self._reading()
 
@@ -181,6 +181,8 @@ class Given:
             sides = [sentence.side(side) for side in statement.sides]
             for left, relation, right in zip(sides, statement.relations, sides[1:]):
                 left, right = sentence.pair(left, right, label)
+                for side in (left, right):
+                    _occurs(local, side)
                 claims.append((left, relation, right))
         if not claims:
             raise Unreadable("it claims nothing that the reader understands")
@@ -222,17 +224,17 @@ class Given:
                 for number, (left, relation, right) in enumerate(claims):
                     _prove(reading, left, relation, right, f"{label}, claim {number + 1} of {len(claims)}")
 
-    def holds(self, *labels, draws=2):
+    def holds(self, *labels, draws=2, exact=True):
         """Compute both sides of these equations on random numbers; raise an AssertionError if they differ.
 
-        Sizes are all different; derivatives are torch's in float64, and central differences of numbers of 50
-        digits. ≈ asks for nothing, and is refused.
+        Sizes are all different; derivatives are torch's in float64 and, if exact, also central differences of
+        numbers of 50 digits. ≈ asks for nothing, and is refused.
         """
         for label in labels:
             reading, claims, restrictions = self.claims(label)
             with _placed(label):
                 rng = np.random.default_rng(len(label))
-                for number in range(draws + 1):
+                for number in range(draws + exact):
                     sizes, values = _restricted(reading, restrictions, rng, small=number == draws)
                     for left, relation, right in claims:
                         _compare(reading, sizes, values, left, relation, right, rng, exact=number == draws)
@@ -250,18 +252,36 @@ class Given:
                 if _opens(statement, DEFINING) and self._defines(reading, statement):
                     reading.define(statement, label)
             for name, value in values.items():
-                if name not in reading.sizes and reading.find(letter_named(name)) is None:
+                if name not in reading.sizes and reading.named(name) is None:
                     reading.declare(
                         f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
                     )
             chosen = [s for s in statements if not _opens(s, DEFINING)][part]
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
-            given = {
-                reading.find(letter_named(n)): np.asarray(v) for n, v in values.items() if n not in sizes
-            }
+            given = {reading.named(n): np.asarray(v) for n, v in values.items() if n not in sizes}
             result = Torch(reading, sizes, given, depth_of(reading, value)).value(value, {})
             return _float(result)
+
+    def compute(self, name, sizes, values, upstream=None):
+        """All entries of a letter, or with upstream of the gradient by it, from the printed definitions alone.
+
+        sizes: for each size its number; values: for each free letter its array; upstream: what arrives from
+        above, of the shape of the output. Leading axes of the arrays lead those of the result.
+        """
+        reading = self.reading
+        letter = reading.named(name)
+        given = {reading.named(n): np.asarray(v) for n, v in values.items()}
+        depth = depth_of_values(reading, given)
+        walk = Torch(reading, sizes, given, depth, {reading.output: upstream} if upstream is not None else {})
+        axes = reading.array(letter).axes
+        if letter in reading.definitions:
+            axes = tuple(reading.leading(letter, depth) if depth else ()) + axes
+        places = [list(itertools.product(*(range(walk.length(s)) for s in axis))) for axis in axes]
+        at = tuple(Place(f"axis {n}") for n, _ in enumerate(axes))
+        entry = Term("entry" if upstream is None else "gradient", (letter, at))
+        numbers = [_float(walk.value(entry, dict(zip(at, index)))) for index in itertools.product(*places)]
+        return np.array(numbers).reshape([len(p) for p in places])
 
     def shown(self, label):
         """What was read of an equation: each claim, with its arrays entry by entry, and what each index runs over."""
@@ -295,7 +315,9 @@ def show(t):
     if t.kind == "mul":
         return "·".join(map(show, parts))
     if t.kind == "pow":
-        return f"√{show(parts[0])}" if show(parts[1]) == "1/2" else f"{show(parts[0])}^{show(parts[1])}"
+        base, exponent = map(show, parts)
+        base = f"({base})" if parts[0].kind in ("mul", "pow", "sum", "prod", "partial") else base
+        return f"√{base}" if exponent == "1/2" else f"{base}^{exponent}"
     if t.kind in ("sum", "prod"):
         return f"{'Σ' if t.kind == 'sum' else 'Π'}_{parts[0]} {show(parts[1])}"
     if t.kind == "partial":
@@ -308,6 +330,18 @@ def show(t):
     if t.kind in ("number", "size", "place", "constant"):
         return show(parts[0])
     return f"{t.kind}({', '.join(map(show, parts))})"
+
+
+def depth_of_values(reading, values):
+    """How many leading axes the values have that the printed definitions leave out."""
+    return max(
+        (
+            len(reading.array(name).axes) - used
+            for name in values
+            if (used := used_with(reading, name)) is not None
+        ),
+        default=0,
+    )
 
 
 class _placed:
@@ -416,6 +450,36 @@ def _prove(reading, left, relation, right, what):
             return
         raise NotProved(f"{what}: {relation} is not plain from the signs of the parts")
     raise Unprovable(f"{what}: no proof of {relation}")
+
+
+def _occurs(reading, t):
+    """Refuse derivatives by letters that do not occur in what is differentiated: they would be 0 by mistake."""
+    if isinstance(t, Term):
+        if t.kind == "gradient" and t.parts[0] not in (reading.output, *_reached(reading, reading.loss)):
+            if t.parts[0] not in _reached(reading, reading.output):
+                raise Unreadable(f"a derivative by {t.parts[0]} of a loss in which it does not occur")
+        if t.kind == "partial":
+            names = {name for _, name, _ in entries_of(t.parts[0])}
+            if t.parts[1].parts[0] not in names.union(*(_reached(reading, name) for name in names)):
+                name = t.parts[1].parts[0]
+                raise Unreadable(f"a derivative by {name} of something in which it does not occur")
+        for part in t.parts:
+            _occurs(reading, part)
+    elif isinstance(t, tuple):
+        for part in t:
+            _occurs(reading, part)
+
+
+def _reached(reading, name):
+    """The letters that a definition is made of, and those of theirs; itself too."""
+    found, todo = set(), [name]
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found.add(one)
+            if one in reading.definitions:
+                todo += [used for _, used, _ in entries_of(reading.definitions[one].body)]
+    return found
 
 
 def _levels(reading, *terms):
