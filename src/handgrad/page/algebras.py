@@ -67,6 +67,9 @@ class Walk:
     def _function(self, parts, at, lead, held):
         return self.function(parts[0], self.value(parts[1], at, lead, held))
 
+    def _max(self, parts, at, lead, held):
+        return self.largest([self.value(t, at, lead, held) for t in parts])
+
     def _apply(self, parts, at, lead, held):
         name, order, argument = parts
         return self.apply(name, order, self.value(argument, at, lead, held))
@@ -254,8 +257,18 @@ class Symbols(Walk):
     def delta(self, a, b):
         return KroneckerDelta(a, b)
 
+    def largest(self, values):
+        return sp.Max(*values)
+
     def relation(self, sign, a, b):
-        raise Unprovable("a condition on indices, which sums of every size do not know")
+        a, b = map(sp.sympify, (a, b))
+        kinds = {"≤": sp.Le, "≥": sp.Ge, "<": sp.Lt, ">": sp.Gt}
+        letters = a.free_symbols | b.free_symbols
+        if sign not in kinds or not all(
+            type(x) in (sp.Symbol, sp.Dummy) and x.is_real and not x.is_integer for x in letters
+        ):
+            raise Unprovable("a condition on indices, which sums of every size do not know")
+        return sp.Piecewise((1, kinds[sign](a, b)), (0, True))
 
     def shifted(self, e):
         raise Unprovable(f"the index {e}")
@@ -418,7 +431,7 @@ def unknown_function(name, order):
     """A function of which nothing is known but its derivatives, each a function of its own."""
     if (name, order) not in _UNKNOWN:
         _UNKNOWN[name, order] = type(
-            name + "'" * order,
+            name + "_prime" * order,
             (sp.Function,),
             {
                 "fdiff": lambda self, argindex=1: unknown_function(name, order + 1)(*self.args),
@@ -590,6 +603,10 @@ class Torch(Numbers):
     def as_number(self, one):
         return self.number(one)
 
+    def largest(self, values):
+        values = [v if hasattr(v, "dtype") else self.number(v) for v in values]
+        return self.torch.stack(values).max()
+
     def power(self, base, exponent):
         base, exponent = (x if hasattr(x, "dtype") else self.number(x) for x in (base, exponent))
         if not exponent.requires_grad and float(exponent).is_integer():
@@ -684,6 +701,9 @@ class Digits(Numbers):
 
     def as_number(self, one):
         return mpmath.mpf(one)
+
+    def largest(self, values):
+        return max(values)
 
     def power(self, base, exponent):
         return mpmath.power(base, exponent)

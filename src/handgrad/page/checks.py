@@ -11,7 +11,7 @@ import sympy as sp
 
 from ..sums import Index, NotProved, equal, prove_equal
 from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw, used_with
-from .meaning import Place, Sentence, Term, items_of, letter_of, show_range
+from .meaning import Place, Sentence, Term, items_of, letter_of, number, show_range
 from .reading import Reading, entries_of
 from .tree import Unreadable, parse, split
 
@@ -97,7 +97,7 @@ class Page:
         wanted, found = _without_spaces(name), {}
         for tex in INLINE.findall(EQUATION.sub("", self.text)):
             bare = _without_spaces(tex)
-            if bare == wanted or "=" not in name and bare.startswith(wanted + "="):
+            if bare == wanted if "=" in name else bare.startswith(wanted + "="):
                 found.setdefault(bare, tex)
         if len(found) != 1:
             those = "".join(f"\n  {tex}" for tex in found.values())
@@ -160,7 +160,7 @@ class Given:
     def _claims(self, statements, label):
         local, rest = self._reading(), []
         for statement in statements:
-            if statement.words.lower().startswith(DEFINING) and self._defines(local, statement):
+            if _opens(statement, DEFINING) and self._defines(local, statement):
                 local.define(statement, label)
             else:
                 rest.append(statement)
@@ -219,10 +219,12 @@ class Given:
         refutation.
         """
         for label in _some(labels):
-            reading, claims, _ = self.claims(label)
+            reading, claims, restrictions = self.claims(label)
             with _placed(label):
                 for number, (left, relation, right) in enumerate(claims):
-                    _prove(reading, left, relation, right, f"{label}, claim {number + 1} of {len(claims)}")
+                    what = f"{label}, claim {number + 1} of {len(claims)}"
+                    for signs in _signs(reading, restrictions):
+                        _prove(reading, left, relation, right, what, signs)
 
     def holds(self, *labels, draws=2, exact=True):
         """Compute both sides of these equations on random numbers; raise an AssertionError if they differ.
@@ -251,14 +253,14 @@ class Given:
             reading = self._reading()
             statements = [s for s in split(self.page.tex(label)) if s.sides and not _is_condition(s)]
             for statement in statements:
-                if statement.words.lower().startswith(DEFINING) and self._defines(reading, statement):
+                if _opens(statement, DEFINING) and self._defines(reading, statement):
                     reading.define(statement, label)
             for name, value in values.items():
                 if name not in reading.sizes and reading.named(name) is None:
                     reading.declare(
                         f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
                     )
-            chosen = [s for s in statements if not s.words.lower().startswith(DEFINING)][part]
+            chosen = [s for s in statements if not _opens(s, DEFINING)][part]
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
             given = {reading.named(n): np.asarray(v) for n, v in values.items() if n not in sizes}
@@ -379,7 +381,12 @@ def _single_letter(tokens):
 
 
 def _is_condition(statement):
-    return statement.words.lower().startswith(CONDITIONS)
+    return _opens(statement, CONDITIONS)
+
+
+def _opens(statement, words):
+    """Whether what stands before a statement opens with one of these words: "for", but not "forward"."""
+    return bool(re.match(rf"({'|'.join(words)})\b", statement.words, re.IGNORECASE))
 
 
 def _size_product(reading, side):
@@ -433,12 +440,30 @@ def _indices(reading, *terms):
     return at
 
 
-def _prove(reading, left, relation, right, what):
+def _signs(reading, restrictions):
+    """The cases of conditions such as x > 0 or x ≠ 0: {symbol of the number: itself, with its sign}.
+
+    Other conditions are left out; what is proved without them holds with them.
+    """
+    cases = [{}]
+    for left, relation, right in restrictions:
+        name = (
+            left.parts[0] if isinstance(left, Term) and left.kind == "entry" and not left.parts[1] else None
+        )
+        if name not in reading.numbers or name in reading.definitions or right != number(0):
+            continue
+        symbol, magnitude = sp.Symbol(name, real=True), sp.Symbol(name, positive=True)
+        signs = {">": [1], "<": [-1], "≠": [1, -1]}.get(relation, [])
+        cases = [{**case, symbol: sign * magnitude} for case in cases for sign in signs] or cases
+    return cases
+
+
+def _prove(reading, left, relation, right, what, signs):
     at, depth = _indices(reading, left, right), depth_of(reading, left, right)
     if relation == "=":
         for opaque in _levels(reading, left, right):
             walk = Symbols(reading, depth, opaque)
-            a, b = (sp.sympify(walk.value(t, at)) for t in (left, right))
+            a, b = (sp.sympify(walk.value(t, at)).xreplace(signs) for t in (left, right))
             if not opaque:
                 if a == b:
                     return
@@ -448,7 +473,7 @@ def _prove(reading, left, relation, right, what):
         return
     if relation in ("≥", "≤", ">", "<"):
         walk = Symbols(reading, depth)
-        a, b = (sp.sympify(walk.value(t, at)) for t in (left, right))
+        a, b = (sp.sympify(walk.value(t, at)).xreplace(signs) for t in (left, right))
         more = a - b if relation in "≥>" else b - a
         if _sign(more, strict=relation in "<>"):
             return

@@ -529,6 +529,8 @@ class Sentence:
         if letter is None or letter.font not in ("", "name", "bold"):
             return self.factor(item, bound), items
         name = letter.base
+        if letter.font == "name" and name == "max" and not (letter.gradient or letter.below or letter.above):
+            return self.largest(items, bound)
         if letter.font == "name" and name in FUNCTIONS | ROWWISE and not letter.gradient:
             return self.function(name, letter, items, bound)
         function = self.reading.function(letter)
@@ -552,6 +554,16 @@ class Sentence:
         if len(arguments) != 1:
             raise Unreadable(f"{function}: expected one argument")
         return self.each(lambda x: term("apply", function, order, x), arguments[0])
+
+    def largest(self, items, bound):
+        """max(a, b, …), of numbers."""
+        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
+        if following is None or following.children[0].data != "paren":
+            raise Unreadable("max: expected numbers in brackets, max(a, b)")
+        values = [self.scalar(self.expr(c, bound)) for c in clauses(following.children[0].children[0])]
+        if len(values) < 2:
+            raise Unreadable("max of one number")
+        return self.scripts(term("max", *values), following.children[1:], bound), items[1:]
 
     def function(self, name, letter, items, bound):
         if not items:
@@ -695,7 +707,7 @@ class Sentence:
         cells = []
         for row in rows:
             entries = []
-            for cell in row.children:
+            for cell in (child for child in row.children if getattr(child, "data", "") == "cell"):
                 if len(cell.children) != 1:
                     raise Unreadable("a matrix with an empty entry, or words in it")
                 entries.append(self.scalar(self.expr(cell.children[0], bound)))
@@ -726,10 +738,21 @@ class Sentence:
         for place, script in enumerate(scripts):
             if script.data == "sub":
                 return self.entry_of(value, scripts[place:], bound)
+            if script.data == "prime":
+                value = self.primed(value)
+                continue
             if script.data != "sup":
-                raise Unreadable("a prime or a factorial behind a bracket")
+                raise Unreadable("a factorial behind a bracket")
             value = self.raised(value, script.children[0], bound)
         return value
+
+    def primed(self, value):
+        """(x g(x))′: the derivative by the only letter of a bracket, a free number."""
+        names = set() if isinstance(value, Matrix) else letters_of(value)
+        free = self.reading.numbers.keys() - self.reading.definitions.keys()
+        if len(names) != 1 or not names <= free:
+            raise Unreadable("a prime behind a bracket, in which not one number stands alone as a letter")
+        return term("partial", value, term("entry", names.pop(), ()))
 
     def raised(self, value, tree, bound, entrywise=False):
         factor = only(tree, "factor")
@@ -845,8 +868,10 @@ class Sentence:
             return self.of_array(letter, bound)
         base, above = letter.base, letter.above
         plain = not letter.font and not letter.accent
-        if plain and not letter.below and not above and base + "'" * letter.primes in bound:
-            return term("place", bound[base + "'" * letter.primes])
+        powers = all(in_brackets(a) is None and words_of(a) is None for a in above)
+        if plain and not letter.below and powers and base + "'" * letter.primes in bound:
+            value = term("place", bound[base + "'" * letter.primes])
+            return self.scripts(value, [_sup(a) for a in above], bound)
         known = self.reading.find(letter)
         if known is None and plain and not letter.primes:
             if base == "e" and above and not letter.below:
@@ -1087,6 +1112,17 @@ class Sentence:
                     if len(rest) == 1 and len(rest[0].children) == 1:
                         return ("pair", outer, self.position(rest[0].children[0], bound))
         return self.scalar(self.expr(expr, bound))
+
+
+def letters_of(t):
+    """The names of all letters whose entries, gradients or labels stand in a Term, and of indices in use."""
+    if isinstance(t, Place):
+        return {t}
+    if isinstance(t, Term):
+        own = {t.parts[0]} if t.kind in ("entry", "gradient", "label") else set()
+        inner = t.parts[1:] if t.kind in ("let", "apply", "sum", "prod") else t.parts
+        return own.union(*map(letters_of, inner)) - ({t.parts[0]} if t.kind in ("sum", "prod") else set())
+    return set().union(*map(letters_of, t)) if isinstance(t, tuple) else set()
 
 
 def _sup(tree):
