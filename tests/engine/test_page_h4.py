@@ -74,3 +74,15 @@ def test_numbers_refuse_more_than_squares():
 def test_a_law_has_declared_letters_only():
     with pytest.raises(Unreadable, match="law"):
         Page(r"$$ a = b $$ (eq-a)").given(letters="z (D) noise v")
+
+
+def test_a_sum_over_delta_runs_over_what_its_letter_does():
+    page = Page(
+        r"$$ \sum_c \sum_d x_c x_d \delta_{cd} - \sum_c x_c^2 + \sum_c \sum_d \delta_{cd}^2 = D $$ (eq-a)"
+    )
+    page.given(letters="x (D)").prove("eq-a")
+    with pytest.raises(AssertionError):
+        Page(page.text.replace("= D", "= D^2")).given(letters="x (D)").prove("eq-a")
+    for unknown in (r"\sum_c \delta_{cc} = D", r"\sum_c x_c + \sum_c y_c + \sum_c \delta_{cc} = 1"):
+        with pytest.raises(Unreadable, match="runs over"):
+            Page(f"$$ {unknown} $$ (eq-a)").given(letters="x (D); y (K)").prove("eq-a")

@@ -183,6 +183,7 @@ class Given:
             for left, relation, right in zip(sides, statement.relations, sides[1:]):
                 left, right = sentence.pair(left, right, label)
                 claims.append((left, relation, right))
+            sentence.settle()
         if not claims:
             raise Unreadable("it claims nothing that the reader understands")
         return local, claims, restrictions

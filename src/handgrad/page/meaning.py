@@ -272,7 +272,7 @@ class Sentence:
     """
 
     def __init__(self, reading):
-        self.reading, self.free = reading, {}
+        self.reading, self.free, self.summed = reading, {}, []
 
     # ---- sides
 
@@ -298,6 +298,14 @@ class Sentence:
         if isinstance(left, Matrix) or isinstance(right, Matrix):
             raise Unreadable(f"{what}: an array on one side, a number on the other")
         return left, right
+
+    def settle(self):
+        """An index of a sum over nothing but δ runs over what its letter runs over elsewhere in the statement."""
+        for place in self.summed:
+            others = [p for p in (*self.summed, *self.free.values()) if p.name == place.name]
+            known = {p.range.known for p in others} - {None}
+            if place.range.known is None and len(known) == 1:
+                place.range.join(Range(known.pop()), f"index {place}")
 
     def fresh(self, range_, name):
         return 0 if range_.known == () else Place(f"{name}", range_)
@@ -439,6 +447,7 @@ class Sentence:
                 for name in names:
                     inside[name] = Place(name)
                     places.append(inside[name])
+                    self.summed.append(inside[name])
                 if relation:
                     self.bounds(inside[names[0]], first, high[0], bound, conditions)
             elif relation:
