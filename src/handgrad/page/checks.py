@@ -12,7 +12,7 @@ import sympy as sp
 from ..sums import Index, NotProved, equal, prove_equal
 from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw
 from .meaning import Place, Sentence, Term, items_of, letter_of, show_range
-from .reading import Reading, letter_named
+from .reading import Reading
 from .tree import Unreadable, parse, split
 
 EQUATION = re.compile(r"\$\$(.*?)\$\$[ \t]*\((eq-[\w-]+)\)", re.DOTALL)
@@ -97,7 +97,7 @@ class Page:
         wanted, found = _without_spaces(name), {}
         for tex in INLINE.findall(EQUATION.sub("", self.text)):
             bare = _without_spaces(tex)
-            if bare == wanted or "=" not in name and bare.startswith(wanted + "="):
+            if bare == wanted if "=" in name else bare.startswith(wanted + "="):
                 found.setdefault(bare, tex)
         if len(found) != 1:
             those = "".join(f"\n  {tex}" for tex in found.values())
@@ -250,16 +250,14 @@ class Given:
                 if statement.words.lower().startswith(DEFINING) and self._defines(reading, statement):
                     reading.define(statement, label)
             for name, value in values.items():
-                if name not in reading.sizes and reading.find(letter_named(name)) is None:
+                if name not in reading.sizes and reading.named(name) is None:
                     reading.declare(
                         f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
                     )
             chosen = [s for s in statements if not s.words.lower().startswith(DEFINING)][part]
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
-            given = {
-                reading.find(letter_named(n)): np.asarray(v) for n, v in values.items() if n not in sizes
-            }
+            given = {reading.named(n): np.asarray(v) for n, v in values.items() if n not in sizes}
             result = Torch(reading, sizes, given, depth_of(reading, value)).value(value, {})
             return _float(result)
 

@@ -153,6 +153,14 @@ class Reading:
                     return name, below, above
         return None
 
+    def named(self, text):
+        """The name of the letter that somebody calls so in a list of letters: x_hat, W_Q, epsilon; or None."""
+        letter = letter_named(text)
+        for where, name in ((self.numbers, self.key(letter, False)), (self.arrays, self.key(letter, True))):
+            if name in where:
+                return name
+        return None
+
     def resolve(self, letter):
         """As `find`, with the scripts that are indices and powers. Raises Unreadable for an unknown letter."""
         found = self._resolved(letter)
@@ -346,14 +354,14 @@ class Reading:
     def output(self):
         """The name of the array whose upstream gradient is given; None if a loss is defined."""
         if self.printed_output:
-            return self.find(letter_named(self.printed_output))
+            return self.named(self.printed_output)
         return None if self.loss else self.last
 
     @property
     def loss(self):
         """The name of the loss, if it is defined."""
         if self.printed_loss:
-            return self.find(letter_named(self.printed_loss))
+            return self.named(self.printed_loss)
         return "L" if "L" in self.definitions and not self.printed_output else None
 
 
