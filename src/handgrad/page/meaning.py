@@ -155,6 +155,14 @@ class Array(NamedTuple):
     below: tuple = ()
 
 
+class Operator(NamedTuple):
+    """LN_ε(𝐱) = x̂: a defined array as it depends on a free array, and on the free numbers that stand below."""
+
+    argument: str
+    numbers: tuple
+    result: str
+
+
 class Definition(NamedTuple):
     """What a letter is: for these places, this Term."""
 
@@ -548,6 +556,9 @@ class Sentence:
             return self.function(name, letter, items, bound)
         function = self.reading.function(letter)
         following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
+        operator = self.reading.operators.get(self.reading.key(letter._replace(below=(), above=()), False))
+        if operator is not None and following is not None and following.children[0].data == "paren":
+            return self.operated(operator, letter, following, bound), items[1:]
         if function is not None and following is not None and following.children[0].data == "paren":
             arguments = [self.expr(c, bound) for c in clauses(following.children[0].children[0])]
             value = self.apply(function, letter.primes, arguments)
@@ -597,6 +608,20 @@ class Sentence:
         if len(values) < 2:
             raise Unreadable("max of one number")
         return self.scripts(term("max", *values), following.children[1:], bound), items[1:]
+
+    def operated(self, operator, letter, following, bound):
+        """The value of an operator such as LN_ε(𝐱) = x̂ at another array, and with other numbers below."""
+        inner = clauses(following.children[0].children[0])
+        if letter.above or letter.gradient or len(inner) != 1 or len(letter.below) != len(operator.numbers):
+            raise Unreadable(f"{letter}: expected what its definition shows, one array in brackets")
+        argument = self.expr(inner[0], bound)
+        if not isinstance(argument, Matrix) or () not in (argument.rows.known, argument.columns.known):
+            raise Unreadable(f"{letter}: expected a vector in the brackets")
+        numbers = [self.scalar(self.expr(tree, bound)) for tree in letter.below]
+        name = self.reading.instance(operator, argument, numbers)
+        array = self.reading.array(name)
+        value = self.open("entry", name, ((), array.axes[-1:]), array, 1)
+        return self.scripts(value, following.children[1:], bound)
 
     def function(self, name, letter, items, bound):
         if not items:
