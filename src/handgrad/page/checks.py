@@ -235,10 +235,11 @@ class Given:
         """
         for formula in _some(formulas):
             with _placed(formula):
-                reading, claims, _ = self._claims(split(self.page.inline(formula)), formula)
+                reading, claims, restrictions = self._claims(split(self.page.inline(formula)), formula)
                 for number, (left, relation, right) in enumerate(claims):
                     try:
-                        _prove(reading, left, relation, right, f"{formula}, claim {number + 1}")
+                        for signs in _signs(reading, restrictions):
+                            _prove(reading, left, relation, right, f"{formula}, claim {number + 1}", signs)
                     except NotProved:
                         raise
                     except AssertionError:
