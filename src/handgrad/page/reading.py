@@ -365,7 +365,9 @@ class Reading:
         found = [other and self.find(other) for other in (argument, value, *below)]
         name = self.key(letter._replace(below=(), above=()), False)
         if None in found or letter.above or found[1] not in self.definitions:
-            raise Unreadable(f"{label}: expected known letters around {letter}, and a defined one on the right")
+            raise Unreadable(
+                f"{label}: expected known letters around {letter}, and a defined one on the right"
+            )
         if any(other in self.definitions for other in (found[0], *found[2:])) or name in self.operators:
             raise Unreadable(f"{label}: {letter}, or a letter that it depends on, is defined already")
         if len(self.definitions[found[1]].places) != 1:
@@ -447,7 +449,9 @@ def _in_both_cases(letters):
     r"""The capitals of a font whose small letter is declared as well, \mathsf{C} beside \mathsf{c}: two letters."""
     found = set(re.findall(r"\\math(bf|sf|cal)\{(\w)\}", letters))
     fonts = {"bf": "bold", "sf": "sans", "cal": "cal"}
-    return {f"{fonts[font]} {base}" for font, base in found if base.isupper() and (font, base.lower()) in found}
+    return {
+        f"{fonts[font]} {base}" for font, base in found if base.isupper() and (font, base.lower()) in found
+    }
 
 
 def flat(places):
