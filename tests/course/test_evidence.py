@@ -1,7 +1,6 @@
 """Every displayed equation of the chapters is checked by an executed cell; the rule refuses what it must."""
 
 import ast
-import copy
 import io
 import sys
 from pathlib import Path
@@ -289,24 +288,6 @@ def tagged(*tags):
 def test_the_rule_refuses(bad, complaint):
     found, complaint = evidence.problems(bad), complaint.replace("{id}", bad.cells[-1].id)
     assert any(problem.startswith(complaint) for problem in found), found
-
-
-@pytest.mark.parametrize("path, notebook", CHAPTERS, ids=[path.stem for path, _ in CHAPTERS])
-def test_most_tags_are_refused_on_the_cell_of_another_equation(path, notebook):
-    cells = [
-        [tag for tag in cell.metadata.get("tags", []) if tag.startswith("verifies:")]
-        for cell in notebook.cells
-    ]
-    places = [place for place, tags in enumerate(cells) if tags]
-    moved, refused = 0, 0
-    for distance in range(2, 7):
-        wrong = copy.deepcopy(notebook)
-        for place, other in zip(places, [*places[distance:], *places[:distance]], strict=True):
-            wrong.cells[other].metadata.tags = cells[place]
-        found = " ".join(evidence.problems(wrong))
-        tags = {tag for tags in cells for tag in tags}
-        moved, refused = moved + len(tags), refused + sum(f"tagged {tag}," in found for tag in tags)
-    assert refused >= 0.5 * moved, f"{refused} of {moved} refused"
 
 
 @pytest.mark.parametrize(

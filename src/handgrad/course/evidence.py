@@ -493,10 +493,11 @@ def _reading(place, cell, statement, names, pages):
 
 def _readings(notebook):
     """Yield a `Reading` for each statement of a notebook that belongs to the page, in order."""
-    names, pages = {}, set()
+    names, pages, known = {}, set(), {}
     for place, cell in enumerate(notebook.cells):
         runs = not NOT_RUN & set(cell.metadata.get("tags", []))
         body = parse(cell.source).body if cell.cell_type == "code" else []
+        known = imported(ast.Module(body, []), known)
         for row, statement in enumerate(body):
             reading = _reading(place, cell, statement, names, pages) if runs else None
             for name in _rebound(statement):
@@ -506,9 +507,7 @@ def _readings(notebook):
                 pages |= {target.id for target in statement.targets}
             elif reading:
                 names = imported(reading.statement, names)
-            checks = (
-                runs and reading is None and any(_checks(body[row:], imported(ast.Module(body, []), names)))
-            )
+            checks = runs and reading is None and any(_checks(body[row:], known))
             if checks and (labels := _numbers(statement, names, pages)):
                 yield Reading(place, cell, statement, (("number", labels),), beside=True)
             if reading:
