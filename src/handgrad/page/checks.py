@@ -11,7 +11,7 @@ import sympy as sp
 
 from ..sums import Index, NotProved, equal, prove_equal
 from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw
-from .meaning import Place, Sentence, Term, items_of, letter_of, show_range
+from .meaning import ROWWISE, Place, Sentence, Term, items_of, letter_of, show_range
 from .reading import Reading, letter_named
 from .tree import Unreadable, parse, split
 
@@ -140,6 +140,8 @@ class Given:
             if (
                 not letter
                 or letter.gradient
+                or letter.font == "name"
+                and letter.base in ROWWISE  # tr A = …, a claim
                 or known in reading.definitions
                 and (reading.definitions[known].label == label)
             ):
@@ -250,16 +252,14 @@ class Given:
                 if statement.words.lower().startswith(DEFINING) and self._defines(reading, statement):
                     reading.define(statement, label)
             for name, value in values.items():
-                if name not in reading.sizes and reading.find(letter_named(name)) is None:
+                if name not in reading.sizes and _named(reading, name) is None:
                     reading.declare(
                         f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
                     )
             chosen = [s for s in statements if not s.words.lower().startswith(DEFINING)][part]
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
-            given = {
-                reading.find(letter_named(n)): np.asarray(v) for n, v in values.items() if n not in sizes
-            }
+            given = {_named(reading, n): np.asarray(v) for n, v in values.items() if n not in sizes}
             result = Torch(reading, sizes, given, depth_of(reading, value)).value(value, {})
             return _float(result)
 
@@ -333,6 +333,13 @@ def _single_letter(tokens):
         if items and len(items) == 1 and getattr(items[0], "data", "") == "factor"
         else None
     )
+
+
+def _named(reading, name):
+    """The name that the reading has for a letter of a list of values, with an index or without."""
+    letter = letter_named(name)
+    indexed = reading.key(letter, True)
+    return reading.find(letter) or (indexed if indexed in reading.arrays else None)
 
 
 def _is_condition(statement):
@@ -427,6 +434,10 @@ def _differentiates(t):
 
 def _sign(e, strict):
     """Is e ≥ 0 (or > 0) plain from the signs of its parts?"""
+    if isinstance(e, sp.exp):
+        return True  # of a real number
+    if e.is_number:
+        return bool(e.is_positive if strict else e.is_nonnegative)
     if isinstance(e, sp.Sum):
         return _sign(e.function, strict)
     if e.is_Add:
