@@ -130,10 +130,10 @@ class Walk:
                 return self.free(name, indices, held)
             return self.kept(name, (*lead, *indices), held)
         own = len(definition.places)
-        if len(indices) < own:
+        whole = (*lead, *indices)
+        if len(whole) < own:
             raise Unreadable(f"{name}: expected {own} indices, got {len(indices)}")
-        lead = (*lead, *indices[: len(indices) - own])
-        return self.unfolded(definition, lead, indices[len(indices) - own :], held)
+        return self.unfolded(definition, whole[: len(whole) - own], whole[len(whole) - own :], held)
 
     def bound(self, places, indices):
         at = {}
@@ -230,6 +230,9 @@ class Symbols(Walk):
     def function(self, name, x):
         if name == "erf":
             return sp.erf(x)
+        if name == "ln" and (deltas := _deltas(x)):  # ln(a + b δ) is ln(a + b) if δ = 1, ln a if δ = 0
+            one, none = (self.function(name, x.xreplace({deltas[0]: sp.Integer(v)})) for v in (1, 0))
+            return deltas[0] * one + (1 - deltas[0]) * none
         return (
             {"ln": sp.log, "abs": sp.Abs, "sign": sp.sign}.get(name)(x)
             if name in ("ln", "abs", "sign")
@@ -472,6 +475,14 @@ def random_in(reading, t, seen=()):
         elif name in reading.definitions and name not in seen:
             found |= random_in(reading, reading.definitions[name].body, (*seen, name))
     return found
+
+
+def _deltas(x):
+    """The δ in a formula, outside of its sums; [] if one stands inside a sum."""
+    x = sp.sympify(x)
+    if any(total.has(KroneckerDelta) for total in x.atoms(sp.Sum)):
+        return []
+    return sorted(x.atoms(KroneckerDelta), key=str)
 
 
 class NoDifferences(Unreadable):

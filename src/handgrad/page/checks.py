@@ -11,7 +11,7 @@ import sympy as sp
 
 from ..sums import Index, NotProved, equal, prove_equal
 from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw, used_with
-from .meaning import Place, Sentence, Term, items_of, letter_of, number, show_range
+from .meaning import ROWWISE, Place, Sentence, Term, items_of, letter_of, number, show_range
 from .reading import Reading, entries_of
 from .tree import Unreadable, parse, split
 
@@ -141,6 +141,8 @@ class Given:
             if (
                 not letter
                 or letter.gradient
+                or letter.font == "name"
+                and letter.base in ROWWISE  # tr A = …, a claim
                 or known in reading.definitions
                 and (reading.definitions[known].label == label)
             ):
@@ -546,6 +548,10 @@ def _differentiates(t):
 
 def _sign(e, strict):
     """Is e ≥ 0 (or > 0) plain from the signs of its parts?"""
+    if isinstance(e, sp.exp):
+        return True  # of a real number
+    if e.is_number:
+        return bool(e.is_positive if strict else e.is_nonnegative)
     if isinstance(e, sp.Sum):
         return _sign(e.function, strict)
     if e.is_Add:

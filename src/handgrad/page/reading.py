@@ -351,7 +351,9 @@ class Reading:
             raise Unreadable(f"{label}: two definitions of one letter, {name}")
         if name not in self.numbers:
             self.numbers[name] = Array(name, (), "function")
-        places = tuple(Place(a.base) for a in arguments)
+        places = tuple(Place(a.base + "'" * a.primes) for a in arguments)
+        if any(a.below or a.above for a in arguments) or len({p.name for p in places}) < len(places):
+            raise Unreadable(f"{label}: expected different letters without indices as arguments of {letter}")
         body = Sentence(self).expr(parse(right), {p.name: p for p in places})
         if isinstance(body, Matrix):
             raise Unreadable(f"{label}: an array as the value of the function {name}")
@@ -424,7 +426,7 @@ class Reading:
                         continue
                     todo.append(used)
                     axes = self.array(used).axes
-                    if used not in self.definitions and len(axes) - count > len(longest):
+                    if len(axes) - count > len(longest):
                         longest = axes[: len(axes) - count]
         if len(longest) < extra:
             raise Unreadable(f"{name}: {extra} indices too many")
