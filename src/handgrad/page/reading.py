@@ -334,7 +334,9 @@ class Reading:
         found = [other and self.find(other) for other in (argument, value, *below)]
         name = self.key(letter._replace(below=(), above=()), False)
         if None in found or letter.above or found[1] not in self.definitions:
-            raise Unreadable(f"{label}: expected known letters around {letter}, and a defined one on the right")
+            raise Unreadable(
+                f"{label}: expected known letters around {letter}, and a defined one on the right"
+            )
         if any(other in self.definitions for other in (found[0], *found[2:])) or name in self.operators:
             raise Unreadable(f"{label}: {letter}, or a letter that it depends on, is defined already")
         if len(self.definitions[found[1]].places) != 1:
