@@ -66,3 +66,8 @@ def test_a_number_and_an_array_of_one_name_are_refused():
     page = Page(r"$$ m_c = \sum_a n_{ca}, \qquad m = \sum_c m_c $$ (eq-a)")
     with pytest.raises(Unreadable, match="two letters with the name m"):
         page.given("eq-a", letters="n (C, V)")
+
+
+def test_a_number_takes_an_array_by_its_name():
+    page = Page(r"$$ L = \sum_{c,\,a} p_a\, n_{ca} $$ (eq-a)").given(letters="n (C, V); p (V)")
+    assert page.number("eq-a", C=2, V=3, n=[[1, 2, 3], [4, 5, 6]], p=[1, 0, 10]) == 5 + 90

@@ -12,7 +12,7 @@ import sympy as sp
 from ..sums import Index, NotProved, equal, prove_equal
 from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw
 from .meaning import Place, Sentence, Term, items_of, letter_of, show_range
-from .reading import Reading, letter_named
+from .reading import Reading
 from .tree import Unreadable, parse, split
 
 EQUATION = re.compile(r"\$\$(.*?)\$\$[ \t]*\((eq-[\w-]+)\)", re.DOTALL)
@@ -250,7 +250,7 @@ class Given:
                 if statement.words.lower().startswith(DEFINING) and self._defines(reading, statement):
                     reading.define(statement, label)
             for name, value in values.items():
-                if name not in reading.sizes and reading.find(letter_named(name)) is None:
+                if name not in reading.sizes and reading.named(name) is None:
                     reading.declare(
                         f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
                     )
@@ -258,7 +258,7 @@ class Given:
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
             given = {
-                reading.find(letter_named(n)): np.asarray(v) for n, v in values.items() if n not in sizes
+                reading.named(n): np.asarray(v) for n, v in values.items() if n not in sizes
             }
             result = Torch(reading, sizes, given, depth_of(reading, value)).value(value, {})
             return _float(result)

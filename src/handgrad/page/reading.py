@@ -136,6 +136,11 @@ class Reading:
         found = self._resolved(letter)
         return found and found[0]
 
+    def named(self, text):
+        """The name of a known number, or of a known array without its indices; None for another."""
+        letter = letter_named(text)
+        return self.find(letter) or self.find(letter._replace(font="bold"))
+
     def _resolved(self, letter):
         for named, below, above in self.candidates(letter):
             small, exact = self.key(named, True), self.key(named, False)
