@@ -66,3 +66,49 @@ def test_a_number_and_an_array_of_one_name_are_refused():
     page = Page(r"$$ m_c = \sum_a n_{ca}, \qquad m = \sum_c m_c $$ (eq-a)")
     with pytest.raises(Unreadable, match="two letters with the name m"):
         page.given("eq-a", letters="n (C, V)")
+
+
+def test_a_number_takes_an_array_by_its_name():
+    page = Page(r"$$ L = \sum_{c,\,a} p_a\, n_{ca} $$ (eq-a)").given(letters="n (C, V); p (V)")
+    assert page.number("eq-a", C=2, V=3, n=[[1, 2, 3], [4, 5, 6]], p=[1, 0, 10]) == 5 + 90
+
+
+BRANCH = r"""
+$$ \mathbf{y} = \mathbf{x} + f(\mathrm{LN}(\mathbf{x})) $$ (eq-pre)
+
+$$ \mathrm{d}\mathbf{x} = \mathrm{d}\mathbf{y} + \mathbf{G}^\top \mathbf{J}^\top\, \mathrm{d}\mathbf{y} $$ (eq-dx)
+"""
+
+
+def branch(text=BRANCH):
+    letters = "x (D); f (D) function by J; LN (D) function by G"
+    return Page(text).given("eq-pre", letters=letters, columns=True)
+
+
+def test_a_function_is_known_by_its_jacobian():
+    branch().prove("eq-dx")
+    branch().holds("eq-dx")
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        (r"\mathbf{G}^\top \mathbf{J}^\top", r"\mathbf{J}^\top \mathbf{G}^\top"),
+        (r"\mathbf{G}^\top \mathbf{J}^\top", r"\mathbf{G} \mathbf{J}^\top"),
+        (r"= \mathrm{d}\mathbf{y} +", "="),
+    ],
+)
+def test_a_wrong_gradient_of_a_function_is_refuted(old, new):
+    with pytest.raises(AssertionError, match="not equal"):
+        branch(BRANCH.replace(old, new)).prove("eq-dx")
+
+
+def test_a_function_is_refused_at_a_second_point_and_for_second_derivatives():
+    with pytest.raises(Unreadable, match="two points"):
+        branch(BRANCH + r"$$ f(\mathbf{x}) = f(\mathrm{LN}(\mathbf{x})) $$ (eq-two)").prove("eq-two")
+    with pytest.raises(Unreadable, match="second derivative"):
+        branch(
+            BRANCH + r"$$ \frac{\partial}{\partial x_i} \frac{\partial f_k}{\partial x_j} = 0 $$ (eq-two)"
+        ).prove("eq-two")
+    with pytest.raises(Unreadable, match="at which point"):
+        Page(r"$$ f_k = 0 $$ (eq-a)").given(letters="f (D) function by J").prove("eq-a")

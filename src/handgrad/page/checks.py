@@ -90,6 +90,10 @@ class Page:
         """As `Given.holds`, with nothing given."""
         self.given().holds(*labels)
 
+    def number(self, label, part=-1, **values):
+        """As `Given.number`, with nothing given."""
+        return self.given().number(label, part, **values)
+
     def inline(self, name):
         r"""The TeX of a formula in the running text: the only one that begins with ``name =``, or this very one.
 
@@ -188,6 +192,8 @@ class Given:
                     _occurs(local, side)
                 claims.append((left, relation, right))
             sentence.settle()
+        if local.branches and _order([t for c in claims for t in c[::2]], local) > 1:
+            raise Unreadable("a second derivative, and a function of which only the first is known")
         if not claims:
             raise Unreadable("it claims nothing that the reader understands")
         return local, claims, restrictions
@@ -270,7 +276,8 @@ class Given:
         """The number that an equation gives for some values: its last side, or that of another statement.
 
         part    which statement of the equation, from 0; by default the last
-        values  for each size and each letter of it, by name: ``D=64, epsilon=1e-5, n=np.ones(3)``
+        values  for each size and each letter of it, by name: ``D=64, epsilon=1e-5, n=np.ones(3)``;
+                lambda_ for λ
         """
         with _placed(label):
             reading = self._reading()
@@ -278,6 +285,7 @@ class Given:
             for statement in statements:
                 if _opens(statement, DEFINING) and self._defines(reading, statement):
                     reading.define(statement, label)
+            values = {name.removesuffix("_"): value for name, value in values.items()}
             for name, value in values.items():
                 if name not in reading.sizes and reading.named(name) is None:
                     reading.declare(
@@ -544,6 +552,16 @@ def _differentiates(t):
     if isinstance(t, Term):
         return t.kind in ("gradient", "partial", "expect") or any(map(_differentiates, t.parts))
     return isinstance(t, tuple) and any(map(_differentiates, t))
+
+
+def _order(t, reading):
+    """How many derivatives stand inside one another; one that a definition holds counts as one more."""
+    if isinstance(t, Term):
+        inner = max([_order(part, reading) for part in t.parts], default=0)
+        if t.kind in ("gradient", "partial"):
+            return 1 + inner + any(_differentiates(d.body) for d in reading.definitions.values())
+        return inner
+    return max([_order(part, reading) for part in t], default=0) if isinstance(t, (tuple, list)) else 0
 
 
 def _sign(e, strict):

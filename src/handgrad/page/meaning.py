@@ -556,6 +556,10 @@ class Sentence:
             return self.function(name, letter, items, bound)
         function = self.reading.function(letter)
         following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
+        if following is not None and following.children[0].data == "paren" and self.reading.branches:
+            name = self.reading.find(letter) or self.reading.find(letter._replace(font="bold"))
+            if name in self.reading.branches and not letter.gradient:
+                return self.branch(name, letter, following, bound), items[1:]
         operator = self.reading.operators.get(self.reading.key(letter._replace(below=(), above=()), False))
         if operator is not None and following is not None and following.children[0].data == "paren":
             return self.operated(operator, letter, following, bound), items[1:]
@@ -608,6 +612,19 @@ class Sentence:
         if len(values) < 2:
             raise Unreadable("max of one number")
         return self.scripts(term("max", *values), following.children[1:], bound), items[1:]
+
+    def branch(self, name, letter, following, bound):
+        """f(𝐱) or f_k(𝐱), of a function of which only the Jacobian has a name."""
+        inner = clauses(following.children[0].children[0])
+        argument = self.expr(inner[0], bound) if len(inner) == 1 else None
+        if not isinstance(argument, Matrix) or () not in (argument.rows.known, argument.columns.known):
+            raise Unreadable(f"{letter}: expected one vector in the brackets")
+        self.reading.applied(name, argument if argument.columns.known == () else argument.turned)
+        array = self.reading.array(name)
+        if self.reading.find(letter) and self.reading.resolve(letter)[1]:
+            return self.scripts(self.letter(letter, bound), following.children[1:], bound)
+        value = self.open("entry", name, ((), array.axes), array, 1)
+        return self.scripts(value, following.children[1:], bound)
 
     def operated(self, operator, letter, following, bound):
         """The value of an operator such as LN_ε(𝐱) = x̂ at another array, and with other numbers below."""
@@ -992,6 +1009,8 @@ class Sentence:
             value = self.ones(letter.base)
             return self.scripts(value, [_sup(a) for a in letter.above], bound)
         name, below, above = self.reading.resolve(letter)
+        if name in self.reading.branches and name not in self.reading.definitions:
+            raise Unreadable(f"nothing says at which point the function {name} is meant")
         array = self.reading.array(name)
         places, later = [], []
         for tree in above:

@@ -29,8 +29,8 @@ from .meaning import (
 from .tree import GREEK, Unreadable, parse, scan
 
 ITEM = re.compile(
-    r"(?P<names>[^(<>=]+?)\s*(?P<shape>\([^)]*\))?\s*(?P<kind>>\s*0|<\s*\w+|distribution|function|logistic|"
-    r"noise\s.+|in\s+[(\[{].*|=.*)?$"
+    r"(?P<names>[^(<>=]+?)\s*(?P<shape>\([^)]*\))?\s*(?P<kind>>\s*0|<\s*\w+|distribution|"
+    r"function by \w+|function|logistic|noise\s.+|in\s+[(\[{].*|=.*)?$"
 )
 """One entry of a list of letters: names, a shape, and what else is known."""
 
@@ -47,7 +47,7 @@ class Reading:
 
     def __init__(self, letters="", columns=False, output=None, loss=None):
         self.arrays, self.numbers, self.definitions, self.sizes = {}, {}, {}, {}
-        self.operators = {}
+        self.operators, self.branches, self.points = {}, {}, {}
         self.columns, self.printed_output, self.printed_loss = columns, output, loss
         self.last = None
         self.apart = _in_both_cases(letters)
@@ -69,6 +69,9 @@ class Reading:
             return
         axes = self._axes(found["shape"])
         below, sort = (), "array"
+        if kind.startswith("function by"):
+            self._branch(names, letter_named(kind.split()[-1]), axes)
+            return
         if kind.startswith("<"):
             sort, below = "label", self._sizes(kind[1:])
         elif kind.startswith(">"):
@@ -99,6 +102,35 @@ class Reading:
     def random(self):
         """The arrays whose entries are drawn, by name: what an expectation averages over."""
         return {n: a for n, a in {**self.numbers, **self.arrays}.items() if a.kind == "noise"}
+
+    def _branch(self, names, slope, axes):
+        """A vector-valued function of a vector, of which nothing is known but how its Jacobian is called.
+
+        It is used at one point. There it has any value and any Jacobian J_kj = ∂f_k/∂x_j, so for first
+        derivatives c_k + Σ_j J_kj x_j with any c and 𝐉 stands for every function.
+        """
+        if len(names) != 1 or len(axes) != 1:
+            raise Unreadable("letters: expected one function, with one axis, such as 'f (D) function by J'")
+        name = self._enter(letter_named(names[0]), Array("", axes))
+        self.branches[name] = self._enter(slope, Array("", axes * 2)), name + " at its point"
+        self.arrays[name + " at its point"] = Array(name + " at its point", axes)
+
+    def applied(self, name, argument):
+        """Enter at which point a function is used. Raises Unreadable for a second point."""
+        slope, constant = self.branches[name]
+        argument.rows.join(Range(self.arrays[name].axes[0]), f"the argument of {name}")
+        probe, k, m = Place("entry"), Place("k", Range(self.arrays[name].axes[0])), Place("m", argument.rows)
+        point = repr(argument.entry(probe, 0))
+        if free_places(argument.entry(probe, 0)) - {probe}:
+            raise Unreadable(f"{name} at an array with an index of its own")
+        if name in self.definitions:
+            if self.points[name] != point:
+                raise Unreadable(f"{name} is used at two points, and its Jacobian is known at one")
+            return
+        self.points[name] = point
+        inner = Term("sum", (m, Term("mul", (Term("entry", (slope, (k, m))), argument.entry(m, 0)))))
+        body = Term("add", (Term("entry", (constant, (k,))), inner))
+        self.definitions[name] = Definition(name, (k,), body)
 
     def _axes(self, shape):
         parts = [part.strip() for part in (shape or "()").strip("() ").split(",")]
@@ -158,6 +190,11 @@ class Reading:
         """The name of a known letter, or None."""
         found = self._resolved(letter)
         return found and found[0]
+
+    def named(self, text):
+        """The name of a known number, or of a known array without its indices; None for another."""
+        letter = letter_named(text)
+        return self.find(letter) or self.find(letter._replace(font="bold"))
 
     def _resolved(self, letter):
         for named, below, above in self.candidates(letter):
