@@ -67,6 +67,9 @@ class Walk:
     def _function(self, parts, at, lead, held):
         return self.function(parts[0], self.value(parts[1], at, lead, held))
 
+    def _max(self, parts, at, lead, held):
+        return self.largest([self.value(t, at, lead, held) for t in parts])
+
     def _apply(self, parts, at, lead, held):
         name, order, argument = parts
         return self.apply(name, order, self.value(argument, at, lead, held))
@@ -260,8 +263,18 @@ class Symbols(Walk):
             raise Unprovable(f"δ of the index {shifted[0]}")
         return KroneckerDelta(a, b)
 
+    def largest(self, values):
+        return sp.Max(*values)
+
     def relation(self, sign, a, b):
-        raise Unprovable("a condition on indices, which sums of every size do not know")
+        a, b = map(sp.sympify, (a, b))
+        kinds = {"≤": sp.Le, "≥": sp.Ge, "<": sp.Lt, ">": sp.Gt}
+        letters = a.free_symbols | b.free_symbols
+        if sign not in kinds or not all(
+            type(x) in (sp.Symbol, sp.Dummy) and x.is_real and not x.is_integer for x in letters
+        ):
+            raise Unprovable("a condition on indices, which sums of every size do not know")
+        return sp.Piecewise((1, kinds[sign](a, b)), (0, True))
 
     def shifted(self, e):
         return sp.sympify(e)  # a definition may take any number; an array refuses it, see `symbol`
@@ -490,7 +503,7 @@ def unknown_function(name, order):
     """A function of which nothing is known but its derivatives, each a function of its own."""
     if (name, order) not in _UNKNOWN:
         _UNKNOWN[name, order] = type(
-            name + "'" * order,
+            name + "_prime" * order,
             (sp.Function,),
             {
                 "fdiff": lambda self, argindex=1: unknown_function(name, order + 1)(*self.args),
@@ -542,9 +555,9 @@ def drawn_within(text, rng, shape):
 class Numbers(Walk):
     """With numbers: every index is an int, every sum a loop."""
 
-    def __init__(self, reading, sizes, values, depth=0):
+    def __init__(self, reading, sizes, values, depth=0, upstream=None):
         super().__init__(reading, depth)
-        self.sizes, self.given = sizes, values
+        self.sizes, self.given, self.arrived = sizes, values, upstream or {}
         self.upstreams = {}
 
     def length(self, size):
@@ -636,6 +649,8 @@ class Numbers(Walk):
 
     def upstream(self, name, indices):
         key = name, indices
+        if name in self.arrived:
+            return self.number(self.arrived[name][tuple(i for index in indices for i in index)])
         if key not in self.upstreams:
             seed = [ord(c) for c in name] + [i + 1 for index in indices for i in index]
             self.upstreams[key] = self.number(np.random.default_rng(seed).standard_normal())
@@ -672,8 +687,8 @@ class Numbers(Walk):
 class Torch(Numbers):
     """float64, with derivatives by torch.autograd on the numbers as they were computed."""
 
-    def __init__(self, reading, sizes, values, depth=0):
-        super().__init__(reading, sizes, values, depth)
+    def __init__(self, reading, sizes, values, depth=0, upstream=None):
+        super().__init__(reading, sizes, values, depth, upstream)
         import torch
 
         self.torch = torch
@@ -694,6 +709,10 @@ class Torch(Numbers):
 
     def as_number(self, one):
         return self.number(one)
+
+    def largest(self, values):
+        values = [v if hasattr(v, "dtype") else self.number(v) for v in values]
+        return self.torch.stack(values).max()
 
     def power(self, base, exponent):
         base, exponent = (x if hasattr(x, "dtype") else self.number(x) for x in (base, exponent))
@@ -793,6 +812,9 @@ class Digits(Numbers):
 
     def as_number(self, one):
         return mpmath.mpf(one)
+
+    def largest(self, values):
+        return max(values)
 
     def power(self, base, exponent):
         return mpmath.power(base, exponent)
