@@ -151,3 +151,8 @@ def test_cases_of_even_and_odd():
     with pytest.raises(AssertionError):
         wrong = claim.replace("(j-1)", "j")
         Page(f"{text} $$ {wrong} $$ (eq-a)").given("eq-p", letters=COLUMNS).prove("eq-a")
+
+
+def test_a_term_outside_the_limits_is_left_out():
+    page = Page(r"$$ s = \sum_{t=2}^{T-1} \ln(t - 1) $$ (eq-a)")
+    assert abs(page.given(letters="s; x (T)").number("eq-a", T=5) - 1.791759) < 1e-6  # ln 2 + ln 3

@@ -586,6 +586,13 @@ class Numbers(Walk):
             raise Unreadable(f"a condition with {sign}")
         return self.number(int(holds[sign]))
 
+    def _mul(self, parts, at, lead, held):
+        """A term whose condition does not hold is left out, whatever it would be, such as ln 0."""
+        for t in parts:
+            if t.kind == "relation" and self.value(t, at, lead, held) == 0:
+                return self.number(0)
+        return super()._mul(parts, at, lead, held)
+
     def label(self, name, indices, lead):
         array = self.reading.array(name)
         more = len(array.axes) - len(indices)
