@@ -110,6 +110,10 @@ class Walk:
             if p.kind == "place":
                 return self.index(p.parts[0], at, lead, held)
             return (self.shifted(self.value(p, at, lead, held)),)
+        if p[0] == "last":  # odd or even, of an index of an axis such as 2I
+            if p[1].range.known is None or p[1].range.known[-1] != 2:
+                raise Unreadable(f"{p[1]} even: expected an axis such as 2I, for {p[1]}")
+            return self.index(p[1], at, lead, held)[-1:]
         return tuple(i for part in p[1:] for i in self.index(part, at, lead, held))
 
     def flat(self, places, at, lead, held):
@@ -258,6 +262,8 @@ class Symbols(Walk):
         return sum((KroneckerDelta(one, n) * v() for n, v in enumerate(values)), sp.S.Zero)
 
     def delta(self, a, b):
+        if shifted := [i for i in (a, b) if not isinstance(i, (Index, sp.Integer, Indexed))]:
+            raise Unprovable(f"δ of the index {shifted[0]}")
         return KroneckerDelta(a, b)
 
     def largest(self, values):
@@ -274,7 +280,7 @@ class Symbols(Walk):
         return sp.Piecewise((1, kinds[sign](a, b)), (0, True))
 
     def shifted(self, e):
-        raise Unprovable(f"the index {e}")
+        return sp.sympify(e)  # a definition may take any number; an array refuses it, see `symbol`
 
     def label(self, name, indices, lead):
         array = self.reading.array(name)
@@ -294,6 +300,8 @@ class Symbols(Walk):
         def nested(rest, index):
             if not rest:
                 return self.value(body, {**at, place: tuple(index)}, lead, held)
+            if rest[0].is_Integer:
+                return sum((nested(rest[1:], [*index, sp.Integer(n)]) for n in range(rest[0])), sp.S.Zero)
             return total(lambda i: nested(rest[1:], [*index, i]), rest[0])
 
         return nested(sizes, [])
@@ -349,6 +357,10 @@ class Symbols(Walk):
             def inner(sizes, index):
                 if not sizes:
                     return nested(rest[1:], [*done, tuple(index)])
+                if sizes[0].is_Integer:
+                    return sum(
+                        (inner(sizes[1:], [*index, sp.Integer(n)]) for n in range(sizes[0])), sp.S.Zero
+                    )
                 return total(lambda i: inner(sizes[1:], [*index, i]), sizes[0])
 
             return inner(sizes, [])
@@ -357,6 +369,8 @@ class Symbols(Walk):
 
     def symbol(self, name, indices, positive=False):
         flat = tuple(i for index in indices for i in index)
+        if shifted := [i for i in flat if not isinstance(i, (Index, sp.Integer, Indexed))]:
+            raise Unprovable(f"the index {shifted[0]} of {name}")
         if flat:
             return IndexedBase(sp.Symbol(name, positive=True) if positive else name)[flat]
         return sp.Symbol(name, positive=True) if positive else sp.Symbol(name, real=True)
@@ -582,6 +596,13 @@ class Numbers(Walk):
         if sign not in holds:
             raise Unreadable(f"a condition with {sign}")
         return self.number(int(holds[sign]))
+
+    def _mul(self, parts, at, lead, held):
+        """A term whose condition does not hold is left out, whatever it would be, such as ln 0."""
+        for t in parts:
+            if t.kind == "relation" and self.value(t, at, lead, held) == 0:
+                return self.number(0)
+        return super()._mul(parts, at, lead, held)
 
     def label(self, name, indices, lead):
         array = self.reading.array(name)

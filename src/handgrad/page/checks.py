@@ -148,6 +148,7 @@ class Given:
                 or letter.font == "name"
                 and letter.base in ROWWISE  # tr A = …, a claim
                 or known in reading.definitions
+                and known not in reading.parts
                 and (reading.definitions[known].label == label)
             ):
                 continue
@@ -490,11 +491,26 @@ def _signs(reading, restrictions):
 
 
 def _prove(reading, left, relation, right, what, signs):
-    at, depth = _indices(reading, left, right), depth_of(reading, left, right)
+    """For each index, and for each number where an axis such as 2I has a length that is known."""
+    at = _indices(reading, left, right)
+    known = [i for index in at.values() for i in index if i.size.is_Integer and i.size <= 4]
+    for numbers in itertools.product(*(range(int(i.size)) for i in known)):
+        chosen = dict(zip(known, map(sp.Integer, numbers)))
+        cases = {p: tuple(chosen.get(i, i) for i in index) for p, index in at.items()}
+        _prove_at(reading, left, relation, right, what, signs, cases)
+
+
+def _prove_at(reading, left, relation, right, what, signs, at):
+    depth = depth_of(reading, left, right)
     if relation == "=":
         for opaque in _levels(reading, left, right):
             walk = Symbols(reading, depth, opaque)
-            a, b = (sp.sympify(walk.value(t, at)).xreplace(signs) for t in (left, right))
+            try:
+                a, b = (sp.sympify(walk.value(t, at)).xreplace(signs) for t in (left, right))
+            except Unprovable:
+                if not opaque:  # p at t + b needs the definition of p
+                    raise
+                continue
             if not opaque:
                 if a == b:
                     return

@@ -745,6 +745,8 @@ class Sentence:
             value = self.still(atom, bound)
         elif kind == "table" and str(children[0]) == "matrix":
             value = self.table(atom, bound)
+        elif kind == "table":
+            value = self.cases(atom, bound)
         elif kind == "font":
             value = self.product([self._single(child, str(children[0])) for child in children[1:]], bound)
         elif kind == "letter":
@@ -795,6 +797,27 @@ class Sentence:
             return term("choose", i, tuple(term("choose", j, row) for row in cells))
 
         return Matrix(up, along, entry)
+
+    def cases(self, atom, bound):
+        """A sum over the two cases of one index, "j even" and "j odd"."""
+        found, places = {}, set()
+        for row in (child for child in atom.children if getattr(child, "data", "") == "row"):
+            cells = [
+                [piece for piece in cell.children if piece.data != "nothing"]
+                for cell in row.children
+                if hasattr(cell, "data")
+            ]
+            if len(cells) != 2 or len(cells[0]) != 1 or len(cells[1]) != 2 or cells[1][1].data != "words":
+                raise Unreadable("cases: expected rows such as x & j even")
+            place = self.index_or_none(cells[1][0], bound)
+            word = str(cells[1][1].children[0]).strip(" .,")
+            if not isinstance(place, Place) or word not in ("even", "odd") or word in found:
+                raise Unreadable(f"cases: {written(cells[1][0])} {word}, expected j even, j odd")
+            places.add(place)
+            found[word] = self.scalar(self.expr(cells[0][0], bound))
+        if len(found) != 2 or len(places) != 1:
+            raise Unreadable("cases: expected j even, and j odd")
+        return term("choose", ("last", *places), (found["even"], found["odd"]))
 
     def entry_of(self, value, scripts, bound):
         """(X)_{ij}, an entry of what the bracket holds."""

@@ -23,6 +23,7 @@ from .meaning import (
     letter_of,
     only,
     plain_letter,
+    term,
     words_of,
     written,
 )
@@ -51,6 +52,7 @@ class Reading:
         self.columns, self.printed_output, self.printed_loss = columns, output, loss
         self.last = None
         self.apart = _in_both_cases(letters)
+        self.parts = {}  # of a letter that is defined at 2i and at 2i + 1: what is defined so far
         for item in filter(None, (part.strip() for part in re.split(r";|\n", letters))):
             self.declare(item)
 
@@ -278,7 +280,7 @@ class Reading:
         if not letter or letter.gradient:
             raise Unreadable(f"{label}: expected a letter on the left, to be defined")
         known = self._resolved(letter)
-        if known is not None and known[0] in self.definitions:
+        if known is not None and known[0] in self.definitions and known[0] not in self.parts:
             raise Unreadable(f"{label}: two definitions of one letter, {known[0]}")
         sentence, squared = Sentence(self), False
         if known is not None:
@@ -328,11 +330,44 @@ class Reading:
             raise Unreadable(
                 f"{label}: {', '.join(sentence.free)} on the right of {name}, and not on the left"
             )
+        if name in self.parts or any(_literal(p) is not None for p in places):
+            places, body = self._part(name, tuple(places), axes, body, label)
         self.definitions[name] = Definition(name, tuple(places), body, label)
         beside = statement.words.lower().startswith(("with", "where")) or not label
         if self.last is None or not beside:
             self.last = name  # what the running text defines, or a line behind "with", is not the output
         return name
+
+    def _part(self, name, places, axes, body, label):
+        """One of the cases of a definition, such as y_2i beside y_(2i+1); together with the others, if it is the last."""
+        where = [n for n, p in enumerate(places) if _literal(p) is not None]
+        size = axes[where[0]][-1] if len(where) == 1 else None
+        known = self.parts.setdefault(name, {})
+        number = _literal(places[where[0]]) if where else None
+        if not isinstance(size, int) or not 0 <= number < size or number in known:
+            raise Unreadable(
+                f"{label}: {name} is defined at {places}, expected one number on an axis such as 2I"
+            )
+        if known:
+            first = next(iter(known.values()))[0]
+            if len(first) != len(places):
+                raise Unreadable(
+                    f"{label}: {name} is defined with {len(places)} indices and with {len(first)}"
+                )
+            own, theirs = list(flat(places)), list(flat(first))
+            if len(own) != len(theirs) or where != [
+                n for n, p in enumerate(first) if _literal(p) is not None
+            ]:
+                raise Unreadable(f"{label}: the cases of {name} have unlike indices")
+            body, places = renamed(body, dict(zip(own, theirs))), first
+        known[number] = places, body
+        if len(known) < size:
+            return places, body
+        del self.parts[name]
+        case, at = Place("case", Range((size,))), where[0]
+        last = ("pair", places[at][1], case) if isinstance(places[at], tuple) else case
+        bodies = tuple(known[n][1] for n in range(size))
+        return (*places[:at], last, *places[at + 1 :]), term("choose", case, bodies)
 
     def put(self, letter, side):
         """Give a free letter a value from here on, as the condition of a claim does: ε = 0, p_tj = 1/V."""
@@ -350,8 +385,9 @@ class Reading:
         self.definitions[name] = Definition(name, tuple(places), sentence.scalar(body))
 
     def _paired(self, places, name, label):
-        if all(isinstance(p, (Place, tuple)) for p in places):
-            return places
+        if all(isinstance(p, (Place, tuple, int)) and not isinstance(p, Term) for p in places):
+            if len(set(flat(places))) == len([*flat(places)]):
+                return places
         raise Unreadable(f"{label}: {name} is defined at {places}, expected indices")
 
     def _axes_of(self, name):
@@ -491,6 +527,24 @@ def _in_both_cases(letters):
     return {
         f"{fonts[font]} {base}" for font, base in found if base.isupper() and (font, base.lower()) in found
     }
+
+
+def _literal(place):
+    """The number that an index is, or that a pair ends in; None for a letter."""
+    if isinstance(place, tuple) and not isinstance(place, Term):
+        place = place[-1]
+    return place if isinstance(place, int) else None
+
+
+def renamed(t, names):
+    """A Term with other indices."""
+    if isinstance(t, Place):
+        return names.get(t, t)
+    if isinstance(t, Term):
+        return Term(t.kind, tuple(renamed(p, names) for p in t.parts))
+    if isinstance(t, tuple) and not isinstance(t, Definition):
+        return tuple(renamed(p, names) for p in t)
+    return t
 
 
 def flat(places):
