@@ -106,7 +106,7 @@ class Reading:
     def key(self, letter, indexed):
         """The one name of a letter, in whatever font: entries x_ti and the array 𝐗 are both x."""
         base = letter.base
-        if letter.font in ("bold", "sans") or indexed and letter.font != "name":
+        if letter.font == "bold" or indexed and letter.font not in ("name", "sans", "cal"):
             base = base[:1].lower() + base[1:] if len(base) == 1 else base
         name = f"{letter.font} {base}" if letter.font in ("sans", "cal") else base
         name += f"_{letter.accent}" if letter.accent else ""
@@ -312,7 +312,7 @@ class Reading:
     def _define_function(self, items, right, label):
         letter = letter_of(items[0])
         inner = items[1].children[0]
-        if letter is None or inner.data != "paren" or letter.primes:
+        if letter is None or inner.data != "paren" or letter.primes or len(items[1].children) > 1:
             raise Unreadable(f"{label}: expected a letter or a function of letters on the left")
         arguments = [plain_letter(c) for c in clauses(inner.children[0])]
         if None in arguments:
