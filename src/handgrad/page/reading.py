@@ -193,11 +193,6 @@ class Reading:
         found = self._resolved(letter)
         return found and found[0]
 
-    def named(self, text):
-        """The name of a known number, or of a known array without its indices; None for another."""
-        letter = letter_named(text)
-        return self.find(letter) or self.find(letter._replace(font="bold"))
-
     def _resolved(self, letter):
         for named, below, above in self.candidates(letter):
             small, exact = self.key(named, True), self.key(named, False)
@@ -412,7 +407,7 @@ class Reading:
     def _define_function(self, items, right, label):
         letter = letter_of(items[0])
         inner = items[1].children[0]
-        if letter is None or inner.data != "paren" or letter.primes:
+        if letter is None or inner.data != "paren" or letter.primes or len(items[1].children) > 1:
             raise Unreadable(f"{label}: expected a letter or a function of letters on the left")
         arguments = [plain_letter(c) for c in clauses(inner.children[0])]
         if None in arguments:
