@@ -1,8 +1,8 @@
 """Every labelled equation shows its evidence beside its number: a mark that leads to the cell that checks it.
 
-The marks are made from the tags of the cells, as `handgrad.course.evidence` reads them. The directive
-``{evidence-totals}`` counts them for the whole book; the role ``{evidence-marks}`` lists them in a line,
-with its text between two of them.
+The marks are made from the tags of the cells and their calls of the page, as `handgrad.course.evidence`
+reads them. The directive ``{evidence-totals}`` counts them for the whole book; the role ``{evidence-marks}``
+lists them in a line, with its text between two of them.
 """
 
 import re
@@ -14,34 +14,33 @@ import nbformat
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from handgrad.course.evidence import KINDS, MARKS, chapters, equations
+from handgrad.course.evidence import KINDS, MARKS, chapters, checked_in, equations
 
 CHAPTER = re.compile(r"notebooks/\d\d_\w+")
 NUMBER = re.compile(r'(id="equation-(eq-[a-z0-9-]+)">\s*<span class="eqno">)(\([\d.]+\))')
 
 
 def name_the_cells(app, doctree):
-    """Give the first cell that checks an equation a name that can be linked."""
-    named = set()
+    """Give the cell that checks an equation a name that can be linked."""
+    if not CHAPTER.fullmatch(app.env.docname):
+        return
+    found = checked_in(nbformat.read(app.env.doc2path(app.env.docname), as_version=4))
     for cell in doctree.findall(nodes.container):
-        for tag in cell.get("cell_metadata", {}).get("tags", ()):
-            kind, _, rest = tag.partition(":")
-            label = rest.partition(":")[0]
-            if kind == "verifies" and label not in named:
-                named.add(label)
-                cell["ids"].append(f"check-{label}")
+        if cell.get("nb_element") == "cell_code":
+            here = (label for label, place in found.items() if place == cell["cell_index"])
+            cell["ids"] += [f"check-{label}" for label in here]
 
 
 def mark(equation, number):
     """The HTML of the mark: its kind in a sign, and in words for the pointer and for screen readers."""
     kind, (kinds, weakest) = equation.strength, equation.evidence[0]
-    words = equation.told(kinds[:1], weakest)
+    words = equation.with_reading(equation.told(kinds[:1], weakest))
     if len(equation.parts) > 1 and len(equation.evidence) > 1:
         words = f"in its weakest part {words}"
     told = f'class="evidence {kind}" title="{escape(words)}"'
     if kind == "definition":
         return f'<span {told} role="img" aria-label="{escape(words)}">{MARKS[kind]}</span>'
-    spoken = escape(f"Equation {number} is {words}: to the cell that checks it")
+    spoken = escape(f"Equation {number} is {words}. To the cell that checks it")
     return f'<a {told} href="#check-{equation.label}" aria-label="{spoken}">{MARKS[kind]}</a>'
 
 

@@ -24,7 +24,7 @@ import sympy
 from . import symbolic
 from .algebra import is_shape
 from .ops.table import NUMERIC_SIZES
-from .symbolic import NotProved
+from .symbolic import NotProved, shortened
 
 TOLERANCE = {15: 1e-7, 50: 1e-28}
 """Relative, by digits. The step h = 10^(-digits/3) leaves an error of about h² from the third derivative and
@@ -121,7 +121,10 @@ class Proof:
         terms = [(term, set(symbolic.parts(term))) for term in np.ravel(self.dy * y)]
         for unknown in _unknown_maxima(terms):
             zero = symbolic.is_zero(_derivative(terms, unknown))
-            assert zero is not False, f"y depends on {unknown}, which only shifts the exponents"
+            assert zero is not False, (
+                f"y depends on {unknown}: on symbols, the maximum is an unknown number, for y that does not "
+                "change with it, as softmax; expected xp.where(xp.greater(x, 0), x, 0) for a kink"
+            )
             if zero is None:
                 raise NotProved(
                     f"not proved that y does not depend on {unknown}, as a shift of the exponents"
@@ -157,7 +160,7 @@ class Proof:
             name, i, gap = undecided[0]
             raise NotProved(
                 f"d{name}{list(i)}: not proved. The derivative minus the code is 0 at random points, but "
-                f"SymPy does not reduce it to 0: {_cut(gap)}"
+                f"SymPy does not reduce it to 0: {shortened(gap)}"
             )
         return sum(wanted.size for wanted in self.wanted)
 
@@ -306,11 +309,6 @@ def _without_order():
             "the proof runs these lines on symbols, which are not larger or smaller than others: expected "
             f"xp.where(xp.greater(x, 0), ...) of xp = namespace(x), got a comparison such as x > 0 ({error})"
         ) from error
-
-
-def _cut(gap):
-    text = str(gap)
-    return text if len(text) < 200 else f"{text[:200]} … ({len(text):,} characters)"
 
 
 def _shown(gap):

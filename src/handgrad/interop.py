@@ -126,8 +126,8 @@ def _check_parts(module, config):
             if callable(f := getattr(part, own, None)):
                 same = np.allclose(f(torch.from_numpy(points)).numpy(), wanted, rtol=0, atol=1e-6)
                 _expect(same, f"{path}.{own}", f"{name}, as the configuration says", f)
-        scaling = getattr(part, "scaling", None) or config.K**-0.5
-        _expect(np.isclose(scaling, config.K**-0.5), f"{path}.scaling", config.K**-0.5, scaling)
+        if (scaling := getattr(part, "scaling", None)) is not None:
+            _expect(np.isclose(scaling, config.K**-0.5), f"{path}.scaling", config.K**-0.5, scaling)
 
 
 def _look_up(config, places, module, of):

@@ -30,7 +30,7 @@ from sympy.functions.elementary.hyperbolic import HyperbolicFunction
 from sympy.functions.elementary.trigonometric import TrigonometricFunction
 from sympy.utilities.iterables import sift
 
-from .symbolic import NotProved
+from .symbolic import NotProved, shortened, step
 
 _NAMES = ("k", "l", "m", "r", "s", "t", "u", "v", "w", "p", "q")  # how summation indices are printed
 _FREE, _CANONICAL = 0, -1  # marks of an Index: written by the reader, named by the normal form
@@ -38,7 +38,6 @@ _unique = count(1)  # all other marks
 _WRITTEN_OUT = 64  # a proof writes a sum of at most so many terms, a number, term by term
 _DIGITS = (60, 240, 960)  # with which random points are computed: more only if too many cancel
 _TINY = mpmath.mpf("1e-30")  # of sides that are both smaller, 80 decimals are compared
-_SHOWN = 200  # characters of a difference that an error prints
 _MULTIPLY = dict(mul=True, multinomial=False, power_exp=False, power_base=False, log=False, basic=False)
 
 
@@ -185,7 +184,9 @@ def _names_without(used):
 def gradient(scalar, entry):
     """The partial derivative of a scalar by one entry such as ``x[j]``, or by a plain symbol.
 
-    Deltas are summed away and constants pulled out, nothing else, so that the result can be read.
+    Deltas are summed away and constants pulled out, nothing else, so that the result can be read. At a kink
+    of Max, Min, Abs, or a Piecewise of comparisons, a convention takes the place of the derivative: they are
+    written with `step` of `handgrad.symbolic`, whose own derivative is 0; so is Heaviside of an entry.
     Raises ValueError if entry is neither, or an integer such as an index, a size or a label; if the scalar
     uses it as an index; and if an index has no stated range or one that does not fit. TypeError if the
     scalar or the entry is no expression.
@@ -207,8 +208,65 @@ def gradient(scalar, entry):
     variable = entry.base if isinstance(entry, Indexed) else entry
     if any(position.has(variable) for e in scalar.atoms(Indexed) for position in e.indices):
         raise ValueError(f"entry: {variable} is used as an index in the scalar, so it is an integer")
-    derivative = sp.diff(_checked_and_fresh(scalar), entry)
+    derivative = sp.diff(_checked_and_fresh(_in_steps(scalar)), entry)
     return _settle(derivative, multiply_out=False)
+
+
+def _in_steps(e):
+    """Max, Min, Abs, Piecewise, Heaviside and sign by `step`; what is not known to be the same stays.
+
+    The first four are the same at every point, kinks too: a Piecewise if its conditions are >, ≥, < or ≤
+    between two expressions. Heaviside(u) and sign(u) are the same except at u = 0: see `_kink`.
+    """
+
+    def larger(*terms):
+        a, b = terms[0], terms[1] if len(terms) == 2 else larger(*terms[1:])
+        a, b = (b, a) if (a - b).could_extract_minus_sign() else (a, b)
+        return b + (a - b) * step(a - b)
+
+    def smaller(*terms):
+        return -larger(*[-term for term in terms])
+
+    def chosen(*cases):
+        *before, (last, always) = cases
+        compared = all(isinstance(where, sp.Gt | sp.Ge | sp.Lt | sp.Le) for _, where in before)
+        if always is not sp.true or not compared:
+            return sp.Piecewise(*cases)
+        for value, where in reversed(before):
+            strict = isinstance(where, sp.Gt | sp.Lt)
+            holds = step(where.gts - where.lts) if strict else 1 - step(where.lts - where.gts)
+            last = last + (value - last) * holds
+        return last
+
+    for function, by_steps in (
+        (sp.Max, larger),
+        (sp.Min, smaller),
+        (sp.Abs, lambda u: u * (2 * step(u) - 1)),
+        (sp.Piecewise, chosen),
+        (sp.Heaviside, lambda u, at_0: step(u) if _kink(u) else sp.Heaviside(u, at_0)),
+        (sp.sign, lambda u: 2 * step(u) - 1 if _kink(u) else sp.sign(u)),
+    ):
+        e = e.replace(function, by_steps)
+    return e
+
+
+def _kink(u):
+    """(c, z + d) if u = c (z + d) for numbers c ≠ 0 and d and a real z, an entry or a scalar; else None.
+
+    Such a u is 0 at one value of z only. Another may be 0 more often, as x[i] − x[j] is where i = j.
+    """
+    entries = [z for z in u.atoms(Indexed) or u.free_symbols if not z.is_integer]
+    if len(entries) != 1:
+        return None
+    slope = sp.diff(u, entries[0])
+    shift = sp.expand(u / slope) - entries[0] if slope.is_number and slope != 0 else u
+    return (slope, entries[0] + shift) if shift.is_number else None
+
+
+def _turned(u):
+    """step(u) with z alone in front: 1 − step(−u) where c < 0 in `_kink`, the same except at u = 0."""
+    slope, place = _kink(u) or (sp.S.One, u)
+    return 1 - step(place) if slope.is_negative else step(place)
 
 
 # -------------------------------------------------------------------------------------------- the normal form
@@ -461,15 +519,14 @@ def equal(a, b):
     >>> equal(total(lambda k: k, D), D * (D - 1) / 2), equal(total(lambda k: k, D), D**2 / 2)
     (True, False)
     """
-    difference = normal_form(_expression(a, "a") - _expression(b, "b"))
-    return _vanishes(difference) or _vanishes_in_exponentials(difference)
+    return _is_proved(normal_form(_expression(a, "a") - _expression(b, "b")))
 
 
 def prove_equal(a, b, rng=None):
     """Prove a = b for all sizes and values, or raise an AssertionError that shows the difference.
 
     All sizes are ≥ 1; all values are real and such that each part of both sides is a real number, as in
-    (x² − 1)/(x − 1) = x + 1.
+    (x² − 1)/(x − 1) = x + 1. Kinks are left aside: Heaviside(x), sign(x), and step(x) may differ at x = 0.
     The message tells two cases apart: refuted, "not equal", with sizes and numbers where a ≠ b; or "not
     proved", a `NotProved`, when random numbers (drawn from rng) show no difference and yet the normal form of
     a − b is not recognised as 0.
@@ -491,7 +548,7 @@ def prove_equal(a, b, rng=None):
     """
     a, b = _expression(a, "a"), _expression(b, "b")
     difference = normal_form(a - b)
-    if _vanishes(difference) or _vanishes_in_exponentials(difference):
+    if _is_proved(difference):
         return
     rng = np.random.default_rng(0) if rng is None else rng
     agree = 0
@@ -507,11 +564,22 @@ def prove_equal(a, b, rng=None):
             left, right = _told_apart(left, right)
             raise AssertionError(
                 f"not equal. At {where}:\n  left  = {left}\n  right = {right}\n"
-                f"left − right = {_shortened(difference)}"
+                f"left − right = {shortened(difference)}"
             )
         agree += 1
     seen = f"though {agree} random points agree" if agree else "and no random point gives two real numbers"
-    raise NotProved(f"not proved, {seen}.\nleft − right = {_shortened(difference)}")
+    raise NotProved(f"not proved, {seen}.\nleft − right = {shortened(difference)}")
+
+
+def _is_proved(e):
+    """Is a normal form shown to be 0: as it is, in exponentials, or once its kinks are written by `step`?"""
+    if _vanishes(e) or _vanishes_in_exponentials(e):
+        return True
+    with_steps = _in_steps(e).replace(step, _turned)
+    if with_steps == e:
+        return False
+    with_steps = normal_form(with_steps)
+    return _vanishes(with_steps) or _vanishes_in_exponentials(with_steps)
 
 
 def _sides(a, b, values):
@@ -542,11 +610,6 @@ def _told_apart(left, right):
         texts = [mpmath.nstr(number, digits).removesuffix(".0") for number in (left, right)]
         if texts[0] != texts[1]:
             return texts
-
-
-def _shortened(difference):
-    text = str(difference)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} … ({len(text):,} characters)"
 
 
 def _vanishes(e):
@@ -681,14 +744,15 @@ def evaluate(e, values, digits=15):
     if digits > 15:
         number = _number(e, values, digits)
         return math.nan if number is None else float(number)
-    number = _computed(e, values, np.float64, ["math", "scipy"])
+    number = _computed(e, values, np.float64, [{"step": _step}, "math", "scipy"])
     return math.nan if number is None or isinstance(number, complex) else float(number)
 
 
 def _number(e, values, digits):
     """The number that e takes, in mpmath's numbers with so many digits; None if it is not real."""
     with mpmath.workdps(digits):
-        number = _computed(_whole_numbers_apart(e), values, mpmath.mpf, [{"whole": mpmath.mpf}, "mpmath"])
+        modules = [{"whole": mpmath.mpf, "step": _step}, "mpmath"]
+        number = _computed(_whole_numbers_apart(e), values, mpmath.mpf, modules)
         real = number is not None and not isinstance(number, complex | mpmath.mpc)
         number = mpmath.mpf(number) if real else None
         return number if real and mpmath.isfinite(number) else None
@@ -741,6 +805,13 @@ def _computed(e, values, real, modules):
         raise ValueError(f"e: expected functions that have numbers, got {error.name}") from None
     except (ArithmeticError, ValueError):  # how math and mpmath say that there is no real number
         return None
+
+
+def _step(x):
+    """`step` of a number, in its kind; ValueError where it is not real."""
+    if isinstance(x, complex | mpmath.mpc) or x != x:
+        raise ValueError(f"x: expected a real number, got {x}")
+    return type(x)(x > 0)
 
 
 def _plain(number, real):

@@ -41,6 +41,12 @@ class NotProved(AssertionError):
     """No proof was found, and no number that refutes: the statement may be right."""
 
 
+def shortened(difference):
+    """A difference as text for an error: whole, or its first 200 characters and how many there are."""
+    text = str(difference)
+    return text if len(text) <= 200 else f"{text[:200]} … ({len(text):,} characters)"
+
+
 class step(sympy.Function):
     """1 where its argument is positive, else 0; constant, hence without derivative, away from 0.
 
@@ -125,8 +131,8 @@ def max(x, axis=None, keepdims=False):
 
 
 def maximum(x, y):
-    """The larger of two arrays, entry by entry: of symbols, again an unknown real constant."""
-    return max(np.stack([x, y]), axis=0)
+    """The larger of two arrays or numbers, entry by entry: of symbols, again an unknown real constant."""
+    return max(np.stack(np.broadcast_arrays(x, y)), axis=0)
 
 
 def full_like(x, value):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +173,16 @@ def test_the_record_is_complete(record, parts):
         confusion = np.array(run["confusion"])
         np.testing.assert_array_equal(confusion.sum(axis=1), np.bincount(parts[1].labels))
         assert np.trace(confusion) / confusion.sum() == pytest.approx(run["pre-trained, all"]["right"])
+
+
+def test_the_record_names_the_day_and_the_machine_of_the_two_other_recipes(record):
+    """As the cell recipe-text says; the trainings with a slip have no such line."""
+    book = json.loads((RECORD.parents[2] / "notebooks" / "18_classify.ipynb").read_text(encoding="utf-8"))
+    (cell,) = (cell for cell in book["cells"] if cell["id"] == "recipe-text")
+    assert "The record names the day and the machine of these two trainings." in "".join(cell["source"])
+    for run in record.values():
+        for kind in ("longer, all", "longer with dropout, all"):
+            assert re.match(r"\d{4}-\d\d-\d\d, .+, Python ", run[kind]["made"])
 
 
 def test_the_record_knows_which_names_are_right(record, parts):

@@ -329,7 +329,7 @@ def test_the_record_is_whole():
 
 
 def test_the_record_bears_out_what_the_chapter_says_of_it():
-    """Else other words are wanted in the cells ideas, moved-reading, chain-reading and speed-reading."""
+    """Else other words are wanted in fit-reading, ideas, moved-reading, chain-reading and speed-reading."""
     record = records.read(RESULTS / "ideas.json")
     stair, alone = record["ideas"]["stair"], record["ideas"]["alone"]
     drops = {row["idea"]: up["median"] - row["median"] for up, row in pairwise(stair)}
@@ -348,6 +348,10 @@ def test_the_record_bears_out_what_the_chapter_says_of_it():
     )
     assert took[4096, "plain"]["fresh"] == 9 * 4 * 4096**2 and took[4096, "tiles"]["fresh"] == 0
     each = records.prices(record["calls"])
+    book = json.loads((RESULTS.parents[1] / "notebooks" / "19_speed.ipynb").read_text(encoding="utf-8"))
+    (reading,) = ("".join(cell["source"]) for cell in book["cells"] if cell["id"] == "fit-reading")
+    assert "A call costs about as much as seventy thousand bytes." in reading
+    assert each[0] / each[1] == pytest.approx(70_000, rel=0.05)
     for way in ("plain", "tiles"):
         row = took[4096, way]
         assert np.dot([row[cost] for cost in records.COSTS], each) < 0.7 * row["seconds"]

@@ -11,12 +11,14 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+import sympy as sp
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 import handgrad
 from book._ext import api
 from handgrad import check
+from handgrad.algebra import namespace
 from handgrad.chapters.own_layer.alibi import ALIBI, alibi, alibi_backward
 from handgrad.chapters.own_layer.group_norm import GROUP_NORM, group_norm, group_norm_backward
 from handgrad.chapters.own_layer.soft_cap import SOFT_CAP, soft_cap
@@ -24,6 +26,9 @@ from handgrad.course import ledger
 from handgrad.mutants import wrong_backwards
 from handgrad.ops.attention import attention, attention_backward
 from handgrad.ops.normalization import layer_norm
+from handgrad.ops.table import Op
+from handgrad.sums import arrays, gradient, index, prove_equal, sizes, total
+from handgrad.symbolic import step
 
 ROOT = Path(__file__).parents[2]
 LAYERS = {"group_norm": GROUP_NORM, "alibi": ALIBI, "soft_cap": SOFT_CAP}
@@ -142,6 +147,99 @@ def test_float32_stays_float32(name):
     y, cache = LAYERS[name].forward(**{n: x.astype(np.float32) for n, x in inputs.items()}, **options)
     gradients = LAYERS[name].backward(np.ones_like(y), cache)
     assert {y.dtype, *(g.dtype for g in gradients)} == {np.dtype(np.float32)}
+
+
+# What does not do at a kink, row by row of the page ---------------------------------------------------------
+
+D = sizes("D")
+j, (x, other, dy) = index("j", D), arrays("x z dy")
+FORMULAS = {  # what the page writes: a formula that does not do, what is said, one that does; the slope
+    "x * sp.Heaviside(x * y)": (
+        lambda x, y: x * sp.Heaviside(x * y),
+        (ValueError, "expected functions that have numbers, got DiracDelta"),
+        lambda x, y: x * step(x * y),
+        lambda x, y: step(x * y),
+    ),
+    "sp.Piecewise((x, sp.And(x > 0, x < 1)), (0, True))": (
+        lambda x, _: sp.Piecewise((x, sp.And(x > 0, x < 1)), (0, True)),
+        (check.NotProved, "not proved, though 10 random points agree"),
+        lambda x, _: sp.Piecewise((0, x <= 0), (x, x < 1), (0, True)),
+        lambda x, _: step(x) * step(1 - x),
+    ),
+    "sp.Max(0, sp.Min(x, 1))": (
+        lambda x, _: sp.Max(0, sp.Min(x, 1)),
+        (check.NotProved, "not proved, though 10 random points agree"),
+        lambda x, _: sp.Piecewise((0, x <= 0), (x, x < 1), (1, True)),
+        lambda x, _: step(x) * step(1 - x),
+    ),
+}
+LINES = {
+    "xp.where(x > 0, …)": (
+        lambda x, xp: xp.where(x > 0, x, 0),
+        (TypeError, r"expected xp.where\(xp.greater\(x, 0\), ...\) .*, got a comparison such as x > 0"),
+        lambda x, xp: xp.where(xp.greater(x, 0), x, 0),
+    ),
+    "xp.maximum(x, 0)": (
+        lambda x, xp: xp.maximum(x, 0),
+        (AssertionError, r"y depends on max.* expected xp.where\(xp.greater\(x, 0\), x, 0\) for a kink"),
+        lambda x, xp: xp.where(xp.greater(x, 0), x, 0),
+    ),
+}
+
+
+def differentiated(f):
+    return gradient(total(lambda k: dy[k] * f(x[k], other[k]), D), x[j])
+
+
+def kinked(line):
+    """The pair of one line y = line(x, xp), whose slope is 1 above 0 and 0 below."""
+    return Op(
+        lambda x: (line(x, namespace(x)), {"x": x}),
+        lambda dy, cache: namespace(dy).where(namespace(dy).greater(cache["x"], 0), dy, 0),
+        inputs=dict(x="... D"),
+        sizes=dict(T=1, D=3),
+        leading=("T",),
+    )
+
+
+def test_the_page_has_a_row_for_each_and_no_others():
+    page = (ROOT / "book" / "own_layer.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+?)`", page.partition("What does not do, and why:")[2], re.MULTILINE)
+    assert rows == [*FORMULAS, *LINES]
+
+
+@pytest.mark.parametrize("row", FORMULAS)
+def test_a_formula_with_a_kink_does_or_does_not_do_as_the_page_says(row):
+    wrong, (error, words), right, slope = FORMULAS[row]
+    wanted = dy[j] * slope(x[j], other[j])
+    with pytest.raises(error, match=words):
+        prove_equal(differentiated(wrong), wanted)
+    prove_equal(differentiated(right), wanted)
+
+
+def test_formulas_that_the_page_allows_are_differentiated():
+    for f, slope in (
+        (lambda x: sp.Max(x, 0), step),
+        (lambda x: sp.Min(x, 0), lambda x: step(-x)),
+        (lambda x: sp.Abs(x), lambda x: 2 * step(x) - 1),
+        (lambda x: sp.Piecewise((x, x > 0), (0, True)), step),
+        (lambda x: x * sp.Heaviside(x), step),
+    ):
+        prove_equal(differentiated(lambda x, _, f=f: f(x)), dy[j] * slope(x[j]))
+
+
+@pytest.mark.parametrize("row", LINES)
+def test_a_line_with_a_kink_does_or_does_not_do_as_the_page_says(row):
+    wrong, (error, words), right = LINES[row]
+    with pytest.raises(error, match=words):
+        check.prove(kinked(wrong))
+    assert check.prove(kinked(right)) == 3
+
+
+def test_pytorch_halves_the_gradient_of_a_maximum_at_a_tie(rng):
+    pytest.importorskip("torch")
+    with pytest.raises(AssertionError, match="^dx: relative error .* against torch.autograd"):
+        check.autograd(kinked(lambda x, xp: xp.maximum(x, xp.zeros_like(x))), rng)
 
 
 # The notebook for a layer of one's own ----------------------------------------------------------------------

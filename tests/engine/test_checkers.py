@@ -8,7 +8,7 @@ import numpy as np
 import optree
 import pytest
 
-from handgrad import check, symbolic
+from handgrad import check, sums, symbolic
 from handgrad.algebra import is_shape, namespace
 from handgrad.course import ledger
 from handgrad.mutants import Mutant, wrong_backwards
@@ -574,6 +574,12 @@ def test_what_is_merely_undecided_is_called_not_proved():
     only_below = lambda dy, c: 2 * dy * (c["r"] + above(c["x"] + 9 / 10, above(-c["x"], c["x"])))  # noqa: E731
     with pytest.raises(AssertionError, match="is not 0 but"):
         proof(only_below)
+
+
+def test_both_proofs_shorten_a_difference_alike():
+    assert check.shortened is sums.shortened is symbolic.shortened
+    assert symbolic.shortened("x" * 200) == "x" * 200
+    assert symbolic.shortened("x" * 1234) == f"{'x' * 200} … (1,234 characters)"
 
 
 def test_a_mutant_that_is_merely_not_proved_is_not_counted_as_refuted():

@@ -757,6 +757,12 @@ ALTERED = [
         "model.layers.0.self_attn.scaling: expected 0.4.*got 1.0",
     ),
     (
+        "Llama",
+        "model.layers.0.self_attn.scaling",
+        0,
+        "model.layers.0.self_attn.scaling: expected 0.4.*got 0",
+    ),
+    (
         "TransformerEncoder",
         "norm",
         lambda _: nn.LayerNorm((5, D)),

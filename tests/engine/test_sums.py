@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 from sympy import KroneckerDelta, Sum, Symbol, erf, exp, log, sqrt
 
-from handgrad import sums
+from handgrad import sums, symbolic
 from handgrad.sums import (
     NotProved,
     arrays,
@@ -791,7 +791,64 @@ def test_no_true_identity_is_refuted_by_numbers_alone(name):
 
 def test_where_a_function_has_no_numbers_it_is_named():
     with pytest.raises(ValueError, match="e: expected functions that have numbers, got DiracDelta"):
-        prove_equal(gradient(x[j] * sp.Heaviside(x[j]), x[j]), sp.Heaviside(x[j]))
+        prove_equal(sp.DiracDelta(x[j]), x[j])
+
+
+STEP = symbolic.step
+AT_KINKS = {  # f, and its derivative in several forms
+    "Max": (lambda u: sp.Max(u, 0), [STEP, sp.Heaviside, lambda u: sp.Piecewise((1, u > 0), (0, True))]),
+    "Max of three": (lambda u: sp.Max(-1, u, 1), [lambda u: STEP(u - 1), lambda u: 1 - STEP(3 - 3 * u)]),
+    "Min": (lambda u: sp.Min(u, 0), [lambda u: STEP(-u), lambda u: 1 - STEP(u)]),
+    "Abs": (abs, [lambda u: 2 * STEP(u) - 1, sp.sign, lambda u: STEP(u) - STEP(-u)]),
+    "Abs, cubed": (lambda u: abs(u) ** 3, [lambda u: 3 * u * abs(u)]),
+    "in an exponential": (
+        lambda u: sp.Max(u, 0) + log(1 + exp(-abs(u))),
+        [lambda u: STEP(u) - (2 * STEP(u) - 1) / (1 + exp(abs(u)))],
+    ),
+    "Heaviside": (lambda u: u * sp.Heaviside(u), [STEP, sp.Heaviside]),
+    "cases": (
+        lambda u: sp.Piecewise((u**2, u > 0), (0, True)),
+        [lambda u: 2 * u * STEP(u), lambda u: sp.Piecewise((0, u < 0), (2 * u, True))],
+    ),
+    "three cases": (
+        lambda u: sp.Piecewise((-2, u <= -2), (u, u < 1), (1, True)),
+        [lambda u: STEP(u + 2) * STEP(1 - u)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AT_KINKS)
+def test_the_derivative_of_a_kinked_formula_is_written_by_step(name):
+    f, forms = AT_KINKS[name]
+    found = gradient(total(lambda k: g[k] * f(x[k]), D), x[j])
+    for form in forms:
+        prove_equal(found, g[j] * form(x[j]))
+        with pytest.raises(AssertionError, match="^not equal. At "):
+            prove_equal(found, g[j] * form(x[j]) * 1.001)
+        with pytest.raises(AssertionError, match="^not equal. At "):
+            prove_equal(found, g[j] * form(-x[j]))
+
+
+def test_kinks_are_left_aside_only_where_they_are_single_points():
+    """Where indices are equal, or an index is 0, a kink is no exception; a length of 1 makes a mean one."""
+    u = [x[i] - x[j], i - j, i * x[j], x[j] - D, x[j] - total(lambda k: x[k], D) / D, y[i]]
+    for kink in u:
+        for a, b in ((sp.Heaviside(kink), STEP(kink)), (STEP(kink), 1 - STEP(-kink))):
+            assert not equal(a, b)
+    real = sp.Symbol("m", real=True)
+    assert equal(sp.sign(real - 1), 1 - 2 * STEP(2 - 2 * real))
+    assert equal(STEP(x[y[i]]), 1 - STEP(-x[y[i]]))
+    assert equal(STEP(i - j), sp.Piecewise((1, i > j), (0, True)))
+    assert equal(1 - STEP(j - i), sp.Piecewise((1, i >= j), (0, True)))
+    assert not equal(STEP(i - j), sp.Piecewise((1, i >= j), (0, True)))
+
+
+def test_a_step_has_numbers():
+    assert [evaluate(STEP(x[0]), {x: [number]}) for number in (-2.0, 0.0, 1e-300)] == [0, 0, 1]
+    third = STEP(x[0]) / (STEP(x[0]) + STEP(x[1]) + STEP(x[2]))
+    assert abs(3 * sums._number(third, {x: np.ones(3)}, 60) - 1) < 1e-50
+    for digits in (15, 40):
+        assert np.isnan(evaluate(STEP(sqrt(x[0])), {x: [-2.0]}, digits)), "the root of -2 is not real"
 
 
 def test_a_long_difference_is_cut():

@@ -289,9 +289,8 @@ class Notebook:
                 return
             except Stopped as why:
                 self.left_out[number] = str(why)
-                self.failures += (
-                    1  # of which a notebook, that may lie about the number of a cell, knows nothing
-                )
+                # of these a notebook, that may lie about the number of a cell, knows nothing
+                self.failures += 1
                 if self.failures > MAY_FAIL:
                     raise Stopped(
                         f"was given up: code cell {number} {why}, after {MAY_FAIL} others"

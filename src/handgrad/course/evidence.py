@@ -13,13 +13,27 @@ A proof for every size that takes a special case of what is stated, two layers f
 family of functions for every function, is of the kind `special`. The metadata of its cell say which case it
 is, in plain text: ``{"handgrad": {"case": "two layers, one head each, no mask"}}``.
 
+Such a cell types the formula again, and only an eye compares it with the one on the page. A call of
+`handgrad.page` reads the page itself, and needs no tag:
+
+    page = read("05_normalization.ipynb")
+    norm = page.given("eq-layer-norm", letters="x (D)")
+    norm.prove("eq-layer-norm-dx")
+    norm.holds("eq-gamma-outside")
+
+It is a statement of its own at the top level of a cell that runs, and names equations by literal strings.
+``prove`` and ``holds`` claim each of them, with all its parts; ``given`` reads definitions. Why an equation
+is compared by eye after all, its Markdown cell may state: ``{"handgrad": {"eye": {"eq-label": "reason"}}}``.
+
 `equations` reads the labelled equations of a notebook with their evidence; `problems` lists what breaks the
-rule; `index` writes the page. The kind is stated, and checked as far as a machine can: the cell calls the
-checker of that kind, on something that has to do with the left side (`letters`). What counts as a check is
-decided from the syntax tree of the cell, never from its text: see `evidence`.
+rule; `index` writes the page; `replay` returns the statements that read the formulas. The kind is stated, or
+follows from the call; a stated one is checked as far as a machine can: the cell calls the checker of that
+kind, on something that has to do with the left side (`letters`). What counts as a check is decided from the
+syntax tree of the cell, never from its text: see `evidence`.
 """
 
 import ast
+import copy
 import itertools
 import re
 from collections import Counter
@@ -77,6 +91,20 @@ COMPARISON = re.compile(
 )  # allclose, isclose, array_equal, prove_equal, assert_allclose ...
 SWALLOWS = ("contextlib.suppress",)
 NOT_RUN = {"skip-execution", "raises-exception"}
+PAGE = "handgrad.page"
+CLAIMING = ("prove", "holds")
+"""The methods of a page that claim something; ``given`` only reads."""
+
+# How the formula on the page and what is checked were compared: each reading in words.
+READINGS = {
+    "proved": "proved for every size, from the page",
+    "exact": "exact in SymPy, from the page",
+    "evaluated": "evaluated, from the page",
+    "read": "definition, read from the page",
+    "eye": "compared by eye: the cell types the formula again",
+}
+READ_AS = {"proved": "general", "exact": "exact", "evaluated": "asserted", "read": "definition"}
+"""The kind of evidence that each reading of the page gives."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +113,8 @@ class Equation:
 
     parts: the stated kinds, strongest first, by the name of the part; an equation of one part calls it "".
     cases: by the name of the part, the special cases in which it is proved.
+    calls: the methods of a page that name it, of "given", "prove", "holds" and "number".
+    reason: why it is compared by eye, where its cell says so.
     """
 
     label: str
@@ -92,6 +122,8 @@ class Equation:
     cell: int
     parts: dict[str, tuple[str, ...]]
     cases: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    calls: frozenset[str] = frozenset()
+    reason: str = ""
 
     @property
     def evidence(self):
@@ -106,10 +138,39 @@ class Equation:
         """The strongest kind that all parts have; None if a part has no evidence."""
         return (*self.evidence[0][0], None)[0]
 
+    @property
+    def reading(self):
+        """How the printed formula was compared with what is checked, one of `READINGS`."""
+        if "prove" in self.calls:
+            return "proved" if sized(self.formula) else "exact"
+        if self.calls & {"holds", "number"}:
+            return "evaluated"
+        typed = {kind for kinds in self.parts.values() for kind in kinds} - {"definition"}
+        return "read" if "given" in self.calls and not typed else "eye"
+
+    @property
+    def from_page(self):
+        """Whether the strongest evidence comes from the page itself, and not from a formula typed again."""
+        return READ_AS.get(self.reading) == self.strength
+
+    @property
+    def how(self):
+        """The reading in words."""
+        if self.reading == "eye" and self.strength == "definition":
+            return "compared by eye: the cells that use it type it again"
+        return READINGS[self.reading]
+
     def told(self, kinds, parts):
         """Some kinds in words, with the special cases in which these parts are proved."""
         cases = "; ".join(dict.fromkeys(case for part in parts for case in self.cases.get(part, ())))
-        return ", ".join(KINDS[kind] + (f" ({cases})" if kind == "special" else "") for kind in kinds)
+        words = {kind: KINDS[kind] + (f" ({cases})" if kind == "special" else "") for kind in kinds}
+        if READ_AS.get(self.reading) not in words:
+            return ", ".join(words.values())
+        return ", and ".join((words | {READ_AS[self.reading]: self.how}).values())
+
+    def with_reading(self, words):
+        """What `told` says, and the reading where it is not in these words."""
+        return words if self.how in words else f"{words}; {self.how}"
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -145,6 +206,26 @@ def displayed(text):
         elif token.type in ("fence", "colon_fence") and re.match(r"\{(?!code)", token.info.strip()):
             found += displayed(token.content)
     return found
+
+
+_COMMAND = r"\\(?:text|mathrm|operatorname|mathsf)\s*\{[^{}]*\}|\\[a-zA-Z]+"
+_INDEX = re.compile(r"(?<=[a-zA-Z0-9})\]'])\s*_\s*(\{(?:[^{}]|\{[^{}]*\})*\}|[a-z])")
+_NO_INDEX = re.compile(r"\\(lim|max|min|sup|inf|log|ln|int|partial|operatorname\*\{[^{}]*\}|mathbb\{E\})$")
+
+
+def sized(formula):
+    r"""Whether a formula is about something that has a size, as far as its TeX tells.
+
+    That is a sum or a product, a bold letter or one without serifs, or a letter or a bracket with an index,
+    as in ``x_j`` and ``W_{ki}``. Numbers are no indices, nor are names: ``W_Q``, ``L_\star``.
+    """
+    if re.search(r"\\(sum|prod|mathbf|boldsymbol|mathsf)(?![a-zA-Z])", formula):
+        return True
+    formula = re.sub(r"\\text\s*\{[^{}]*\}", "", formula).replace(r"\ell", " l")
+    return any(
+        re.search("[a-z]", re.sub(_COMMAND, "", match[1])) and not _NO_INDEX.search(formula[: match.start()])
+        for match in _INDEX.finditer(formula)
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -304,6 +385,166 @@ def _strongest_first(kinds):
 
 
 # ------------------------------------------------------------------------------------------------------------
+# Code: what a cell reads from the page
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A top-level statement that belongs to the page, with the cell that holds it and its place.
+
+    calls: the pairs (method, labels) of its calls of a page; refused: whether they take more than literals;
+    beside: whether the statement only takes numbers from the page, beside what it does itself.
+    """
+
+    place: int
+    cell: nbformat.NotebookNode
+    statement: ast.stmt
+    calls: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    refused: bool = False
+    beside: bool = False
+
+
+def _of_page(name):
+    return name == PAGE or name.startswith(f"{PAGE}.")
+
+
+def _page_imports(statement):
+    """The aliases of an import that have to do with `handgrad.page`."""
+    if isinstance(statement, ast.Import):
+        return [alias for alias in statement.names if alias.name == "handgrad" or _of_page(alias.name)]
+    return [alias for alias in statement.names if _of_page(f"{statement.module}.{alias.name}")]
+
+
+def _rebound(statement):
+    """The names that a statement binds, deletes, or changes by ``name.attribute = ...``."""
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.Name, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
+            while isinstance(node, ast.Attribute):
+                node = node.value
+            yield getattr(node, "id", None)
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
+            yield node.name
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                name = alias.asname or alias.name.split(".")[0]
+                if (name, alias.asname) != ("handgrad", None):  # import handgrad.sums leaves handgrad.page
+                    yield name
+
+
+def _chain(node, names, pages):
+    """The calls that make a page object, the first one first; None if an expression is not one."""
+    if isinstance(node, ast.Name):
+        return [] if node.id in pages else None
+    if isinstance(node, ast.Call):
+        if origin(node.func, names) == f"{PAGE}.read":
+            return [node]
+        if getattr(node.func, "attr", None) == "given":
+            before = _chain(node.func.value, names, pages)
+            return None if before is None else [*before, node]
+    return None
+
+
+def _page_calls(statement, names, pages):
+    """The calls of a page that a simple statement makes; None if it does not belong to the page."""
+    if isinstance(statement, ast.Assign) and all(isinstance(t, ast.Name) for t in statement.targets):
+        return _chain(statement.value, names, pages)
+    if isinstance(statement, ast.Expr) and isinstance(call := statement.value, ast.Call):
+        if getattr(call.func, "attr", None) in CLAIMING:
+            before = _chain(call.func.value, names, pages)
+            return None if before is None else [*before, call]
+        return _chain(call, names, pages)
+    return None
+
+
+def _foreign(node, names, pages):
+    """Whether an expression uses a name that is neither a page object nor from `handgrad.page`."""
+    if _of_page(origin(node, names) or ""):
+        return False
+    if isinstance(node, ast.Name):
+        return node.id not in pages
+    return any(_foreign(child, names, pages) for child in ast.iter_child_nodes(node))
+
+
+def _literal(node):
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _labels(call):
+    """The labels that a call names. To ``given``, another string is a formula of the running text."""
+    names = [arg.value for arg in call.args if _literal(arg)]
+    return [name for name in names if name.startswith("eq-")] if call.func.attr == "given" else names
+
+
+def _reading(place, cell, statement, names, pages):
+    """The `Reading` of a statement that runs, given what names stand for; None if it is none of the page."""
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        of_page = copy.copy(statement)
+        of_page.names = _page_imports(statement)
+        return Reading(place, cell, of_page) if of_page.names else None
+    calls = _page_calls(statement, names, pages)
+    if calls is None:
+        return None
+    naming = [call for call in calls if origin(call.func, names) != f"{PAGE}.read"]
+    arguments = [arg for call in naming for arg in call.args]
+    named = tuple((call.func.attr, tuple(_labels(call))) for call in naming)
+    refused = _foreign(statement.value, names, pages) or not all(map(_literal, arguments))
+    return Reading(place, cell, statement, named, refused)
+
+
+def _readings(notebook):
+    """Yield a `Reading` for each statement of a notebook that belongs to the page, in order."""
+    names, pages = {}, set()
+    for place, cell in enumerate(notebook.cells):
+        runs = not NOT_RUN & set(cell.metadata.get("tags", []))
+        for statement in parse(cell.source).body if cell.cell_type == "code" else ():
+            reading = _reading(place, cell, statement, names, pages) if runs else None
+            for name in _rebound(statement):
+                names.pop(name, None)
+                pages.discard(name)
+            if reading and isinstance(statement, ast.Assign):
+                pages |= {target.id for target in statement.targets}
+            elif reading:
+                names = imported(reading.statement, names)
+            if runs and reading is None and (labels := _numbers(statement, names, pages)):
+                yield Reading(place, cell, statement, (("number", labels),), beside=True)
+            if reading:
+                yield reading
+
+
+def _numbers(statement, names, pages):
+    """The labels of the equations whose numbers a statement takes, by ``given.number("eq-label", ...)``."""
+    return tuple(
+        node.args[0].value
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "attr", "") == "number"
+        and node.args
+        and _literal(node.args[0])
+        and _chain(node.func.value, names, pages) is not None
+    )
+
+
+def replay(notebook):
+    """The top-level statements of a notebook that belong to the page, in order, as pairs (cell, statement).
+
+    Those are the imports of `handgrad.page`, without what is imported beside it, the assignments of page
+    objects, and the calls of ``given``, ``prove`` and ``holds``. `problems` sees that they use nothing else,
+    so they run alone, with another text of the page.
+    """
+    return [(reading.cell, reading.statement) for reading in _readings(notebook) if not reading.beside]
+
+
+def _calls(notebook):
+    """The methods of a page that name each label: {label: {method}}."""
+    found = {}
+    for reading in _readings(notebook):
+        for method, labels in reading.calls:
+            for label in labels:
+                found.setdefault(label, set()).add(method)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------------
 # Notebooks
 
 
@@ -368,11 +609,11 @@ def _claims(notebook):
 
 def equations(notebook):
     """The labelled equations of a notebook (from ``nbformat.read``), in order, each an `Equation`."""
-    claims = _claims(notebook)
+    claims, calls = _claims(notebook), _calls(notebook)
     result = []
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
-            named, defined = _parts(cell), _tags(cell, "definition:")
+            named, defined, reasons = _parts(cell), _tags(cell, "definition:"), _reasons(cell)
             for label, formula in displayed(cell.source):
                 if label:
                     stated, cases = {part: set() for part in named.get(label, [""])}, {}
@@ -382,10 +623,43 @@ def equations(notebook):
                             cases.setdefault(part, {}).update({claim.case: None} if claim.case else {})
                     if label in defined:
                         stated.setdefault("", set()).add("definition")
+                    methods = frozenset(calls.get(label, ()))
+                    for kinds in stated.values():
+                        kinds |= {_page_kind(method, formula) for method in methods & set(CLAIMING)}
                     parts = {part: _strongest_first(kinds) for part, kinds in stated.items()}
                     named_cases = {part: tuple(cases.get(part, ())) for part in parts}
-                    result.append(Equation(label, formula, place, parts, named_cases))
+                    reason = reasons.get(label, "")
+                    result.append(Equation(label, formula, place, parts, named_cases, methods, reason))
     return result
+
+
+def _page_kind(method, formula):
+    """The kind of evidence that a claiming call gives for a whole equation."""
+    if method == "holds":
+        return "asserted"
+    return "general" if sized(formula) else "exact"
+
+
+def checked_in(notebook):
+    """The cell that checks each equation: {label: its index}. Cells that read the page come first."""
+    found = {}
+    for reading in _readings(notebook):
+        for method, labels in reading.calls:
+            for label in labels if method in CLAIMING else ():
+                found.setdefault(label, reading.place)
+    for place, cell in enumerate(notebook.cells):
+        for tag in _tags(cell, "verifies:"):
+            found.setdefault(tag.split(":")[0], place)
+    return found
+
+
+def _reasons(cell):
+    """Why equations of a cell are compared by eye: {label: reason}, as its metadata say."""
+    stated = cell.metadata.get("handgrad", {}).get("eye", {})
+    return {
+        label: reason.strip() if isinstance(reason, str) else ""
+        for label, reason in (stated.items() if isinstance(stated, dict) else ())
+    }
 
 
 def _parts(cell):
@@ -396,7 +670,8 @@ def _parts(cell):
 
 def problems(notebook):
     """What breaks the rule in a notebook, as sentences; [] if every displayed equation is accounted for."""
-    wrong, shown, named, defined = [], [], {}, []
+    wrong, shown, named, defined, calls = [], [], {}, [], _calls(notebook)
+    readings = {equation.label: equation.reading for equation in equations(notebook)}
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             here = displayed(cell.source)
@@ -414,6 +689,7 @@ def problems(notebook):
             tag.split(":")[1:2] == ["special"] for tag in _tags(cell, "verifies:")
         ):
             wrong.append(f"{cell.id}: its metadata state a case, but no tag reads verifies:LABEL:special")
+        wrong += _wrong_reasons(cell, readings)
     wrong += [
         f"displayed equation without a label (a blank line before $$?): {tex}"
         for label, tex in shown
@@ -425,27 +701,59 @@ def problems(notebook):
         wrong += [f"{claim.label}: {words}" for words in _wrong_claim(claim, formulas, named)]
     for label, times in Counter(label for label, _ in shown if label).items():
         mine = [claim for claim in claims if claim.label == label]
-        wrong += [f"{label}: {words}" for words in _wrong_equation(formulas[label], mine, named.get(label))]
+        by_page = bool(calls.get(label, set()) & set(CLAIMING))
+        complaints = _wrong_equation(formulas[label], mine, named.get(label), by_page)
+        wrong += [f"{label}: {words}" for words in complaints]
         if not LABEL.fullmatch(label):
             wrong.append(f"{label}: a label reads eq-words-with-hyphens")
         if times > 1:
             wrong.append(f"{label}: {times} equations have this label")
-        if not mine and label not in defined:
+        if not mine and not by_page and label not in defined:
             wrong.append(f"{label}: no cell verifies it, and it is not tagged as a definition")
         if mine and label in defined:
             wrong.append(f"{label}: tagged both as verified and as a definition")
+        if by_page and label in defined:
+            wrong.append(f"{label}: tagged as a definition, but a page call proves or evaluates it")
+    for label in calls:
+        if label not in formulas:
+            wrong.append(f"{label}: a page call names it, but no equation has this label")
+    wrong += [
+        f"{reading.cell.id}: page calls take literals only: {ast.unparse(reading.statement)[:60]!r}"
+        for reading in _readings(notebook)
+        if reading.refused
+    ]
     return wrong
 
 
-def _wrong_equation(formula, claims, named):
-    """What is wrong with the parts that an equation names, given the claims about it."""
+def _wrong_reasons(cell, readings):
+    """What is wrong with the reasons that a cell gives for comparing by eye; readings: {label: reading}."""
+    stated = cell.metadata.get("handgrad", {}).get("eye", {})
+    if not isinstance(stated, dict):
+        yield f'{cell.id}: expected {{"handgrad": {{"eye": {{"eq-label": "reason"}}}}}}, got {stated!r}'
+        return
+    shown = [label for label, _ in displayed(cell.source)] if cell.cell_type == "markdown" else []
+    for label, reason in stated.items():
+        if label not in shown:
+            yield f"{label}: a cell says why it is compared by eye, but does not display it"
+        elif readings[label] != "eye":
+            yield f"{label}: its cell says why it is compared by eye, but a page call reads it"
+        if not isinstance(reason, str) or not reason.strip():
+            yield f"{label}: its cell says that it is compared by eye, but gives no reason"
+
+
+def _wrong_equation(formula, claims, named, by_page):
+    """What is wrong with the parts that an equation names, given the claims about it.
+
+    by_page: whether a page call claims it, with all its parts.
+    """
     stated = len(left_sides(formula))
     if claims and stated > 1 and not named:
         yield f"its formula has {stated} left sides; name them, with the tag parts:LABEL:NAME:NAME"
     if named and len(named) < stated:
         yield f"names {len(named)} parts, but its formula has {stated} left sides"
     verified = {part for claim in claims for part in claim.parts}
-    yield from (f"no cell verifies its part {part}" for part in named or () if part not in verified)
+    if not by_page:
+        yield from (f"no cell verifies its part {part}" for part in named or () if part not in verified)
 
 
 def _wrong_claim(claim, formulas, named):
@@ -513,24 +821,44 @@ def index(folder):
         raise FileNotFoundError(
             f"folder: expected chapter notebooks NN_topic.ipynb in {Path(folder).resolve()}, found none"
         )
-    total = Counter(equation.strength for _, notebook in read for equation in equations(notebook))
-    lines = ["| Evidence for the whole equation | Equations |", "| :-- | --: |"]
-    lines += [f"| {name} | {total[kind]} |" for kind, name in KINDS.items()]
-    for path, notebook in read:
-        lines += ["", f"## {{doc}}`/notebooks/{path.stem}`"]
-        for equation in equations(notebook):
+    listed = {path.stem: equations(notebook) for path, notebook in read}
+    found = [equation for chapter in listed.values() for equation in chapter]
+    total = Counter((equation.strength, equation.from_page) for equation in found)
+    lines = ["| Evidence for the whole equation | From the page | Typed again |", "| :-- | --: | --: |"]
+    lines += [f"| {name} | {total[kind, True]} | {total[kind, False]} |" for kind, name in KINDS.items()]
+    lines += ["", f"Compared by eye: {sum(map(_by_eye, found))} of {len(found)} equations.", ""]
+    for name, chapter in listed.items():
+        if links := ", ".join(_link(equation) for equation in chapter if _by_eye(equation)):
+            lines.append(f"- {{doc}}`/notebooks/{name}`: {links}")
+    for name, chapter in listed.items():
+        lines += ["", f"## {{doc}}`/notebooks/{name}`"]
+        for equation in chapter:
             lines += ["", f"{{eq}}`{equation.label}` {_sentence(equation)}", "", "$$", equation.formula, "$$"]
     return "\n".join(lines)
 
 
+def _by_eye(equation):
+    """Whether an equation has evidence that only an eye has compared with the page."""
+    return bool(equation.strength) and equation.reading == "eye"
+
+
+def _link(equation):
+    """A link to an equation, with the reason why it is compared by eye if one is stated."""
+    return f"{{eq}}`{equation.label}`" + (f" ({_verbatim(equation.reason)})" if equation.reason else "")
+
+
 def _sentence(equation):
-    """The evidence in words, the weakest part first: "exact in SymPy (gap); proved for every size (sum)"."""
+    """The evidence in words, the weakest part first: "exact in SymPy (gap); proved for every size (sum)".
+
+    The reading stands with the kind that it gives, or at the end.
+    """
     words = []
     for kinds, parts in equation.evidence:
         names = ", ".join(f"`{part}`" for part in parts) if len(equation.parts) > 1 else ""
         evidence = _verbatim(equation.told(kinds, parts)) or "**not checked**"
         words.append(f"{evidence} ({names})" if names else evidence)
-    return "; ".join(words)
+    words = "; ".join(words)
+    return equation.with_reading(words) if equation.strength else words
 
 
 def _verbatim(text):

@@ -12,7 +12,7 @@ import numpy as np
 import sympy as sp
 from sympy import Indexed, IndexedBase, KroneckerDelta
 
-from ..sums import Index, gradient, labels, total
+from ..sums import Index, equal, gradient, labels, total
 from .meaning import Place, Term
 from .reading import entries_of
 from .tree import Unreadable
@@ -66,6 +66,9 @@ class Walk:
 
     def _function(self, parts, at, lead, held):
         return self.function(parts[0], self.value(parts[1], at, lead, held))
+
+    def _max(self, parts, at, lead, held):
+        return self.largest([self.value(t, at, lead, held) for t in parts])
 
     def _apply(self, parts, at, lead, held):
         name, order, argument = parts
@@ -254,8 +257,18 @@ class Symbols(Walk):
     def delta(self, a, b):
         return KroneckerDelta(a, b)
 
+    def largest(self, values):
+        return sp.Max(*values)
+
     def relation(self, sign, a, b):
-        raise Unprovable("a condition on indices, which sums of every size do not know")
+        a, b = map(sp.sympify, (a, b))
+        kinds = {"≤": sp.Le, "≥": sp.Ge, "<": sp.Lt, ">": sp.Gt}
+        letters = a.free_symbols | b.free_symbols
+        if sign not in kinds or not all(
+            type(x) in (sp.Symbol, sp.Dummy) and x.is_real and not x.is_integer for x in letters
+        ):
+            raise Unprovable("a condition on indices, which sums of every size do not know")
+        return sp.Piecewise((1, kinds[sign](a, b)), (0, True))
 
     def shifted(self, e):
         raise Unprovable(f"the index {e}")
@@ -284,6 +297,45 @@ class Symbols(Walk):
 
     def _prod(self, parts, at, lead, held):
         raise Unprovable("a product of every length")
+
+    def _expect(self, parts, at, lead, held):
+        """E[e] = e at the mean + ½ Σ variance · ∂²e: exact if no ∂²e by one entry holds the array."""
+        e, found = sp.sympify(self.value(parts[0], at, lead, no_holding(held))), False
+        for name, array in self.reading.random.items():
+            ours = [a for a in e.atoms(Indexed, sp.Symbol) if self.symbol_is(a, name)]
+            if not ours:
+                continue
+            found = True
+            variance, mean = (self.value(t, {}) for t in array.below)
+            lengths = [self.length(size) for axis in array.axes for size in axis]
+            if {len(getattr(a, "indices", ())) for a in ours} != {len(lengths)}:
+                raise Unreadable(f"an expectation over {name}, some of whose indices are left out")
+            own, other = (
+                tuple(Index(f"{mark} {name} {n}", length, -9) for n, length in enumerate(lengths))
+                for mark in ("drawn", "other")
+            )
+            second = gradient(gradient(e, self.symbol(name, (own,))), self.symbol(name, (own,)))
+            if any(self.symbol_is(a, name) for a in second.atoms(Indexed, sp.Symbol)):
+                if not equal(gradient(second, self.symbol(name, (other,))), sp.S.Zero):
+                    raise Unprovable(f"an expectation of more than squares of {name}")
+            at_mean, second = (
+                x.replace(lambda a, n=name: self.symbol_is(a, n), lambda a, m=mean: sp.sympify(m))
+                for x in (e, second)
+            )
+            spread = second
+            for place, length in reversed(list(zip(own, lengths))):
+                spread = total(lambda i, s=spread, p=place: sp.sympify(s).xreplace({p: i}), length)
+            e = at_mean + variance * spread / 2
+        if not found:
+            raise Unreadable("an expectation of what is not random")
+        return e
+
+    @staticmethod
+    def symbol_is(atom, name):
+        """Whether an atom is an entry of this array."""
+        if isinstance(atom, Indexed):
+            return str(atom.base.label) == name
+        return atom == sp.Symbol(name, real=True)
 
     def over_all(self, axes, f):
         def nested(rest, done):
@@ -403,6 +455,25 @@ class Symbols(Walk):
         return self.by(scalar, name, indices, held)
 
 
+def no_holding(held):
+    if held:
+        raise Unreadable("an expectation with letters held")
+    return held
+
+
+def random_in(reading, t, seen=()):
+    """The arrays with a law that a Term depends on, through the definitions."""
+    found = set()
+    for kind, name, _ in entries_of(t):
+        if kind == "gradient":
+            return set(reading.random)
+        if name in reading.random:
+            found.add(name)
+        elif name in reading.definitions and name not in seen:
+            found |= random_in(reading, reading.definitions[name].body, (*seen, name))
+    return found
+
+
 class NoDifferences(Unreadable):
     """What differences do not compute; torch does."""
 
@@ -418,7 +489,7 @@ def unknown_function(name, order):
     """A function of which nothing is known but its derivatives, each a function of its own."""
     if (name, order) not in _UNKNOWN:
         _UNKNOWN[name, order] = type(
-            name + "'" * order,
+            name + "_prime" * order,
             (sp.Function,),
             {
                 "fdiff": lambda self, argindex=1: unknown_function(name, order + 1)(*self.args),
@@ -470,9 +541,9 @@ def drawn_within(text, rng, shape):
 class Numbers(Walk):
     """With numbers: every index is an int, every sum a loop."""
 
-    def __init__(self, reading, sizes, values, depth=0):
+    def __init__(self, reading, sizes, values, depth=0, upstream=None):
         super().__init__(reading, depth)
-        self.sizes, self.given = sizes, values
+        self.sizes, self.given, self.arrived = sizes, values, upstream or {}
         self.upstreams = {}
 
     def length(self, size):
@@ -527,6 +598,36 @@ class Numbers(Walk):
         terms = [self.value(body, {**at, place: index}, lead, held) for index in self.every(place.range)]
         return math.prod(terms[1:], start=terms[0])
 
+    def _expect(self, parts, at, lead, held):
+        names = sorted(random_in(self.reading, parts[0]))
+        if not names:
+            raise Unreadable("an expectation of what is not random")
+        return self.averaged(names, lambda walk: walk.value(parts[0], at, lead, no_holding(held)))
+
+    def averaged(self, names, f):
+        """The mean of f(walk) over these arrays: at the mean + ½ variance · second difference, exact for
+        squares. Four values on a line show that there is no more than squares."""
+        if not names:
+            return f(self)
+        variance, mean = (self.value(t, {}) for t in self.reading.random[names[0]].below)
+        middle = np.full(
+            self.given[names[0]].shape, float(mean.detach() if hasattr(mean, "detach") else mean)
+        )
+
+        def value(values):
+            return self.replaced(names[0], values).averaged(names[1:], f)
+
+        towards = np.random.default_rng(len(names)).standard_normal(middle.shape)
+        line = [value(middle + n * towards) for n in range(4)]
+        if abs(line[3] - 3 * line[2] + 3 * line[1] - line[0]) > 1e-9 * max(map(abs, line)):
+            raise Unreadable(f"an expectation of more than squares of {names[0]}")
+        result = line[0]
+        for at in np.ndindex(middle.shape):
+            step = np.zeros(middle.shape)
+            step[at] = 1
+            result = result + variance * (value(middle + step) + value(middle - step) - 2 * line[0]) / 2
+        return result
+
     def over_all(self, axes, f):
         places = [list(itertools.product(*(range(self.length(s)) for s in axis))) for axis in axes]
         terms = [f(*index) for index in itertools.product(*places)]
@@ -534,6 +635,8 @@ class Numbers(Walk):
 
     def upstream(self, name, indices):
         key = name, indices
+        if name in self.arrived:
+            return self.number(self.arrived[name][tuple(i for index in indices for i in index)])
         if key not in self.upstreams:
             seed = [ord(c) for c in name] + [i + 1 for index in indices for i in index]
             self.upstreams[key] = self.number(np.random.default_rng(seed).standard_normal())
@@ -570,8 +673,8 @@ class Numbers(Walk):
 class Torch(Numbers):
     """float64, with derivatives by torch.autograd on the numbers as they were computed."""
 
-    def __init__(self, reading, sizes, values, depth=0):
-        super().__init__(reading, sizes, values, depth)
+    def __init__(self, reading, sizes, values, depth=0, upstream=None):
+        super().__init__(reading, sizes, values, depth, upstream)
         import torch
 
         self.torch = torch
@@ -582,11 +685,20 @@ class Torch(Numbers):
         }
         self.copies = {}
 
+    def replaced(self, name, values):
+        walk = Torch(self.reading, self.sizes, {**self.given, name: values}, self.depth)
+        walk.leaves = {**self.leaves, name: walk.leaves[name]}
+        return walk
+
     def number(self, x):
         return self.torch.tensor(float(x), dtype=self.torch.float64)
 
     def as_number(self, one):
         return self.number(one)
+
+    def largest(self, values):
+        values = [v if hasattr(v, "dtype") else self.number(v) for v in values]
+        return self.torch.stack(values).max()
 
     def power(self, base, exponent):
         base, exponent = (x if hasattr(x, "dtype") else self.number(x) for x in (base, exponent))
@@ -675,6 +787,10 @@ class Digits(Numbers):
         self.moved, self.level = moved or {}, step
         self.upstreams = {}
 
+    def replaced(self, name, values):
+        moved = {key: x for key, x in self.moved.items() if key[0] != name}
+        return Digits(self.reading, self.sizes, {**self.given, name: values}, self.depth, moved, self.level)
+
     def number(self, x):
         if hasattr(x, "denominator") and not isinstance(x, int):
             return mpmath.mpf(int(x.numerator)) / int(x.denominator)
@@ -682,6 +798,9 @@ class Digits(Numbers):
 
     def as_number(self, one):
         return mpmath.mpf(one)
+
+    def largest(self, values):
+        return max(values)
 
     def power(self, base, exponent):
         return mpmath.power(base, exponent)

@@ -10,9 +10,9 @@ import numpy as np
 import sympy as sp
 
 from ..sums import Index, NotProved, equal, prove_equal
-from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw
-from .meaning import Place, Sentence, Term, items_of, letter_of, show_range
-from .reading import Reading, letter_named
+from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw, used_with
+from .meaning import Place, Sentence, Term, items_of, letter_of, number, show_range
+from .reading import Reading, entries_of
 from .tree import Unreadable, parse, split
 
 EQUATION = re.compile(r"\$\$(.*?)\$\$[ \t]*\((eq-[\w-]+)\)", re.DOTALL)
@@ -73,7 +73,8 @@ class Page:
         printed  labels of equations, or letters that the running text defines, ``"r"`` for $r = 1/…$; in the
                  order in which they are used
         letters  all letters that these do not define: arrays with their axes, numbers, labels, functions, as
-                 in ``x (B, T, D); epsilon > 0; y (T) < V; p in (0, 1); q (T, V) distribution; phi function``
+                 in ``x (B, T, D); epsilon > 0; y (T) < V; p in (0, 1); q (T, V) distribution; phi function``;
+                 ``W (D, K) noise 1/D``, ``b (D) noise p (1-p) around 1-p``: drawn, for E, Var and Cov
         columns  whether a bold small letter is a column, as in 𝐏𝐱
         output   the array whose gradient arrives from above; by default the last that is defined
         loss     the number that is differentiated, if it is called neither L nor ⟨d𝐘, 𝐘⟩
@@ -97,7 +98,7 @@ class Page:
         wanted, found = _without_spaces(name), {}
         for tex in INLINE.findall(EQUATION.sub("", self.text)):
             bare = _without_spaces(tex)
-            if bare == wanted or "=" not in name and bare.startswith(wanted + "="):
+            if bare == wanted if "=" in name else bare.startswith(wanted + "="):
                 found.setdefault(bare, tex)
         if len(found) != 1:
             those = "".join(f"\n  {tex}" for tex in found.values())
@@ -115,7 +116,7 @@ class Given:
     """A page whose letters and definitions are settled, so that its equations have a meaning."""
 
     def __init__(self, page, printed, letters, columns, output, loss):
-        self.page, self.printed = page, printed
+        self.page, self.printed, self.letters = page, printed, letters
         self.arguments = letters, columns, output, loss
         self.reading = self._reading()
 
@@ -160,7 +161,7 @@ class Given:
     def _claims(self, statements, label):
         local, rest = self._reading(), []
         for statement in statements:
-            if statement.words.lower().startswith(DEFINING) and self._defines(local, statement):
+            if _opens(statement, DEFINING) and self._defines(local, statement):
                 local.define(statement, label)
             else:
                 rest.append(statement)
@@ -181,7 +182,10 @@ class Given:
             sides = [sentence.side(side) for side in statement.sides]
             for left, relation, right in zip(sides, statement.relations, sides[1:]):
                 left, right = sentence.pair(left, right, label)
+                for side in (left, right):
+                    _occurs(local, side)
                 claims.append((left, relation, right))
+            sentence.settle()
         if not claims:
             raise Unreadable("it claims nothing that the reader understands")
         return local, claims, restrictions
@@ -216,39 +220,46 @@ class Given:
         Raises Unreadable for an equation that cannot be read, NotProved where there is neither proof nor
         refutation.
         """
-        for label in labels:
-            reading, claims, _ = self.claims(label)
+        for label in _some(labels):
+            reading, claims, restrictions = self.claims(label)
             with _placed(label):
                 for number, (left, relation, right) in enumerate(claims):
-                    _prove(reading, left, relation, right, f"{label}, claim {number + 1} of {len(claims)}")
+                    what = f"{label}, claim {number + 1} of {len(claims)}"
+                    for signs in _signs(reading, restrictions):
+                        _prove(reading, left, relation, right, what, signs)
 
     def refuses(self, *formulas):
         """Refute each of these formulas of the running text, ``$…$``, printed there as something that is wrong.
 
         Raises AssertionError if one is right, NotProved where there is neither proof nor refutation.
         """
-        for formula in formulas:
+        for formula in _some(formulas):
             with _placed(formula):
-                reading, claims, _ = self._claims(split(self.page.inline(formula)), formula)
+                reading, claims, restrictions = self._claims(split(self.page.inline(formula)), formula)
                 for number, (left, relation, right) in enumerate(claims):
                     try:
-                        _prove(reading, left, relation, right, f"{formula}, claim {number + 1}")
+                        for signs in _signs(reading, restrictions):
+                            _prove(reading, left, relation, right, f"{formula}, claim {number + 1}", signs)
+                    except NotProved:
+                        raise
                     except AssertionError:
                         break
                 else:
                     raise AssertionError("it is right, and was expected to be wrong")
 
-    def holds(self, *labels, draws=2):
+    def holds(self, *labels, draws=2, exact=True):
         """Compute both sides of these equations on random numbers; raise an AssertionError if they differ.
 
-        Sizes are all different; derivatives are torch's in float64, and central differences of numbers of 50
-        digits. ≈ asks for nothing, and is refused.
+        Sizes are all different; derivatives are torch's in float64 and, if exact, also central differences of
+        numbers of 50 digits. ≈ asks for nothing, and is refused.
         """
-        for label in labels:
+        if draws < 1:
+            raise ValueError(f"draws: expected 1 or more, got {draws}")
+        for label in _some(labels):
             reading, claims, restrictions = self.claims(label)
             with _placed(label):
                 rng = np.random.default_rng(len(label))
-                for number in range(draws + 1):
+                for number in range(draws + exact):
                     sizes, values = _restricted(reading, restrictions, rng, small=number == draws)
                     for left, relation, right in claims:
                         _compare(reading, sizes, values, left, relation, right, rng, exact=number == draws)
@@ -263,21 +274,39 @@ class Given:
             reading = self._reading()
             statements = [s for s in split(self.page.tex(label)) if s.sides and not _is_condition(s)]
             for statement in statements:
-                if statement.words.lower().startswith(DEFINING) and self._defines(reading, statement):
+                if _opens(statement, DEFINING) and self._defines(reading, statement):
                     reading.define(statement, label)
             for name, value in values.items():
-                if name not in reading.sizes and reading.find(letter_named(name)) is None:
+                if name not in reading.sizes and reading.named(name) is None:
                     reading.declare(
                         f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
                     )
-            chosen = [s for s in statements if not s.words.lower().startswith(DEFINING)][part]
+            chosen = [s for s in statements if not _opens(s, DEFINING)][part]
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
-            given = {
-                reading.find(letter_named(n)): np.asarray(v) for n, v in values.items() if n not in sizes
-            }
+            given = {reading.named(n): np.asarray(v) for n, v in values.items() if n not in sizes}
             result = Torch(reading, sizes, given, depth_of(reading, value)).value(value, {})
             return _float(result)
+
+    def compute(self, name, sizes, values, upstream=None):
+        """All entries of a letter, or with upstream of the gradient by it, from the printed definitions alone.
+
+        sizes: for each size its number; values: for each free letter its array; upstream: what arrives from
+        above, of the shape of the output. Leading axes of the arrays lead those of the result.
+        """
+        reading = self.reading
+        letter = reading.named(name)
+        given = {reading.named(n): np.asarray(v) for n, v in values.items()}
+        depth = depth_of_values(reading, given)
+        walk = Torch(reading, sizes, given, depth, {reading.output: upstream} if upstream is not None else {})
+        axes = reading.array(letter).axes
+        if letter in reading.definitions:
+            axes = tuple(reading.leading(letter, depth) if depth else ()) + axes
+        places = [list(itertools.product(*(range(walk.length(s)) for s in axis))) for axis in axes]
+        at = tuple(Place(f"axis {n}") for n, _ in enumerate(axes))
+        entry = Term("entry" if upstream is None else "gradient", (letter, at))
+        numbers = [_float(walk.value(entry, dict(zip(at, index)))) for index in itertools.product(*places)]
+        return np.array(numbers).reshape([len(p) for p in places])
 
     def shown(self, label):
         """What was read of an equation: each claim, with its arrays entry by entry, and what each index runs over."""
@@ -311,7 +340,9 @@ def show(t):
     if t.kind == "mul":
         return "·".join(map(show, parts))
     if t.kind == "pow":
-        return f"√{show(parts[0])}" if show(parts[1]) == "1/2" else f"{show(parts[0])}^{show(parts[1])}"
+        base, exponent = map(show, parts)
+        base = f"({base})" if parts[0].kind in ("mul", "pow", "sum", "prod", "partial") else base
+        return f"√{base}" if exponent == "1/2" else f"{base}^{exponent}"
     if t.kind in ("sum", "prod"):
         return f"{'Σ' if t.kind == 'sum' else 'Π'}_{parts[0]} {show(parts[1])}"
     if t.kind == "partial":
@@ -324,6 +355,25 @@ def show(t):
     if t.kind in ("number", "size", "place", "constant"):
         return show(parts[0])
     return f"{t.kind}({', '.join(map(show, parts))})"
+
+
+def _some(labels):
+    """The labels; ValueError if there are none, since then nothing would be checked."""
+    if not labels:
+        raise ValueError("labels: expected one or more, got none")
+    return labels
+
+
+def depth_of_values(reading, values):
+    """How many leading axes the values have that the printed definitions leave out."""
+    return max(
+        (
+            len(reading.array(name).axes) - used
+            for name in values
+            if (used := used_with(reading, name)) is not None
+        ),
+        default=0,
+    )
 
 
 class _placed:
@@ -352,7 +402,12 @@ def _single_letter(tokens):
 
 
 def _is_condition(statement):
-    return statement.words.lower().startswith(CONDITIONS)
+    return _opens(statement, CONDITIONS)
+
+
+def _opens(statement, words):
+    """Whether what stands before a statement opens with one of these words: "for", but not "forward"."""
+    return bool(re.match(rf"({'|'.join(words)})\b", statement.words, re.IGNORECASE))
 
 
 def _size_product(reading, side):
@@ -406,12 +461,30 @@ def _indices(reading, *terms):
     return at
 
 
-def _prove(reading, left, relation, right, what):
+def _signs(reading, restrictions):
+    """The cases of conditions such as x > 0 or x ≠ 0: {symbol of the number: itself, with its sign}.
+
+    Other conditions are left out; what is proved without them holds with them.
+    """
+    cases = [{}]
+    for left, relation, right in restrictions:
+        name = (
+            left.parts[0] if isinstance(left, Term) and left.kind == "entry" and not left.parts[1] else None
+        )
+        if name not in reading.numbers or name in reading.definitions or right != number(0):
+            continue
+        symbol, magnitude = sp.Symbol(name, real=True), sp.Symbol(name, positive=True)
+        signs = {">": [1], "<": [-1], "≠": [1, -1]}.get(relation, [])
+        cases = [{**case, symbol: sign * magnitude} for case in cases for sign in signs] or cases
+    return cases
+
+
+def _prove(reading, left, relation, right, what, signs):
     at, depth = _indices(reading, left, right), depth_of(reading, left, right)
     if relation == "=":
         for opaque in _levels(reading, left, right):
             walk = Symbols(reading, depth, opaque)
-            a, b = (sp.sympify(walk.value(t, at)) for t in (left, right))
+            a, b = (sp.sympify(walk.value(t, at)).xreplace(signs) for t in (left, right))
             if not opaque:
                 if a == b:
                     return
@@ -421,12 +494,42 @@ def _prove(reading, left, relation, right, what):
         return
     if relation in ("≥", "≤", ">", "<"):
         walk = Symbols(reading, depth)
-        a, b = (sp.sympify(walk.value(t, at)) for t in (left, right))
+        a, b = (sp.sympify(walk.value(t, at)).xreplace(signs) for t in (left, right))
         more = a - b if relation in "≥>" else b - a
         if _sign(more, strict=relation in "<>"):
             return
         raise NotProved(f"{what}: {relation} is not plain from the signs of the parts")
     raise Unprovable(f"{what}: no proof of {relation}")
+
+
+def _occurs(reading, t):
+    """Refuse derivatives by letters that do not occur in what is differentiated: they would be 0 by mistake."""
+    if isinstance(t, Term):
+        if t.kind == "gradient" and t.parts[0] not in (reading.output, *_reached(reading, reading.loss)):
+            if t.parts[0] not in _reached(reading, reading.output):
+                raise Unreadable(f"a derivative by {t.parts[0]} of a loss in which it does not occur")
+        if t.kind == "partial":
+            names = {name for _, name, _ in entries_of(t.parts[0])}
+            if t.parts[1].parts[0] not in names.union(*(_reached(reading, name) for name in names)):
+                name = t.parts[1].parts[0]
+                raise Unreadable(f"a derivative by {name} of something in which it does not occur")
+        for part in t.parts:
+            _occurs(reading, part)
+    elif isinstance(t, tuple):
+        for part in t:
+            _occurs(reading, part)
+
+
+def _reached(reading, name):
+    """The letters that a definition is made of, and those of theirs; itself too."""
+    found, todo = set(), [name]
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found.add(one)
+            if one in reading.definitions:
+                todo += [used for _, used, _ in entries_of(reading.definitions[one].body)]
+    return found
 
 
 def _levels(reading, *terms):
@@ -437,7 +540,7 @@ def _levels(reading, *terms):
 
 def _differentiates(t):
     if isinstance(t, Term):
-        return t.kind in ("gradient", "partial") or any(map(_differentiates, t.parts))
+        return t.kind in ("gradient", "partial", "expect") or any(map(_differentiates, t.parts))
     return isinstance(t, tuple) and any(map(_differentiates, t))
 
 

@@ -155,6 +155,14 @@ class Array(NamedTuple):
     below: tuple = ()
 
 
+class Operator(NamedTuple):
+    """LN_ε(𝐱) = x̂: a defined array as it depends on a free array, and on the free numbers that stand below."""
+
+    argument: str
+    numbers: tuple
+    result: str
+
+
 class Definition(NamedTuple):
     """What a letter is: for these places, this Term."""
 
@@ -272,7 +280,7 @@ class Sentence:
     """
 
     def __init__(self, reading):
-        self.reading, self.free = reading, {}
+        self.reading, self.free, self.summed = reading, {}, []
 
     # ---- sides
 
@@ -298,6 +306,14 @@ class Sentence:
         if isinstance(left, Matrix) or isinstance(right, Matrix):
             raise Unreadable(f"{what}: an array on one side, a number on the other")
         return left, right
+
+    def settle(self):
+        """An index of a sum over nothing but δ runs over what its letter runs over elsewhere in the statement."""
+        for place in self.summed:
+            others = [p for p in (*self.summed, *self.free.values()) if p.name == place.name]
+            known = {p.range.known for p in others} - {None}
+            if place.range.known is None and len(known) == 1:
+                place.range.join(Range(known.pop()), f"index {place}")
 
     def fresh(self, range_, name):
         return 0 if range_.known == () else Place(f"{name}", range_)
@@ -439,6 +455,7 @@ class Sentence:
                 for name in names:
                     inside[name] = Place(name)
                     places.append(inside[name])
+                    self.summed.append(inside[name])
                 if relation:
                     self.bounds(inside[names[0]], first, high[0], bound, conditions)
             elif relation:
@@ -526,18 +543,47 @@ class Sentence:
     def application(self, item, items, bound):
         """The value of a factor, which takes its argument from the items behind it if it is a function."""
         letter = letter_of(item)
+        if letter is not None and letter.font == "double" and letter.base == "E":
+            return self.expected(letter, items, bound)
         if letter is None or letter.font not in ("", "name", "bold"):
             return self.factor(item, bound), items
         name = letter.base
+        if letter.font == "name" and name == "max" and not (letter.gradient or letter.below or letter.above):
+            return self.largest(items, bound)
+        if letter.font == "name" and name in ("Var", "Cov") and not letter.gradient:
+            return self.expected(letter, items, bound)
         if letter.font == "name" and name in FUNCTIONS | ROWWISE and not letter.gradient:
             return self.function(name, letter, items, bound)
         function = self.reading.function(letter)
         following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
+        operator = self.reading.operators.get(self.reading.key(letter._replace(below=(), above=()), False))
+        if operator is not None and following is not None and following.children[0].data == "paren":
+            return self.operated(operator, letter, following, bound), items[1:]
         if function is not None and following is not None and following.children[0].data == "paren":
             arguments = [self.expr(c, bound) for c in clauses(following.children[0].children[0])]
             value = self.apply(function, letter.primes, arguments)
             return self.scripts(value, following.children[1:], bound), items[1:]
         return self.factor(item, bound), items
+
+    def expected(self, letter, items, bound):
+        """E[x], Var(x) or Cov(x, y): over all letters whose law is declared."""
+        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
+        atom = following and following.children[0]
+        if letter.below or letter.above or not atom or atom.data not in ("paren", "square"):
+            raise Unreadable(f"{letter.base}: expected a bracket behind it, and no scripts")
+        inside = [self.expr(c, bound) for c in clauses(atom.children[0]) if len(c.children) == 1]
+        if len(inside) != len(clauses(atom.children[0])) or len(inside) != (2 if letter.base == "Cov" else 1):
+            raise Unreadable(f"{letter.base} of {written(atom)!r}")
+
+        def mean(x):
+            return term("expect", x)
+
+        if letter.base == "E":
+            value = self.each(mean, inside[0])
+        else:
+            a, b = (self.scalar(x) for x in (inside[0], inside[-1]))
+            value = add(mean(times(a, b)), minus(times(mean(a), mean(b))))
+        return self.scripts(value, following.children[1:], bound), items[1:]
 
     def apply(self, function, order, arguments):
         if isinstance(function, Definition):
@@ -552,6 +598,30 @@ class Sentence:
         if len(arguments) != 1:
             raise Unreadable(f"{function}: expected one argument")
         return self.each(lambda x: term("apply", function, order, x), arguments[0])
+
+    def largest(self, items, bound):
+        """max(a, b, …), of numbers."""
+        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
+        if following is None or following.children[0].data != "paren":
+            raise Unreadable("max: expected numbers in brackets, max(a, b)")
+        values = [self.scalar(self.expr(c, bound)) for c in clauses(following.children[0].children[0])]
+        if len(values) < 2:
+            raise Unreadable("max of one number")
+        return self.scripts(term("max", *values), following.children[1:], bound), items[1:]
+
+    def operated(self, operator, letter, following, bound):
+        """The value of an operator such as LN_ε(𝐱) = x̂ at another array, and with other numbers below."""
+        inner = clauses(following.children[0].children[0])
+        if letter.above or letter.gradient or len(inner) != 1 or len(letter.below) != len(operator.numbers):
+            raise Unreadable(f"{letter}: expected what its definition shows, one array in brackets")
+        argument = self.expr(inner[0], bound)
+        if not isinstance(argument, Matrix) or () not in (argument.rows.known, argument.columns.known):
+            raise Unreadable(f"{letter}: expected a vector in the brackets")
+        numbers = [self.scalar(self.expr(tree, bound)) for tree in letter.below]
+        name = self.reading.instance(operator, argument, numbers)
+        array = self.reading.array(name)
+        value = self.open("entry", name, ((), array.axes[-1:]), array, 1)
+        return self.scripts(value, following.children[1:], bound)
 
     def function(self, name, letter, items, bound):
         if not items:
@@ -695,7 +765,7 @@ class Sentence:
         cells = []
         for row in rows:
             entries = []
-            for cell in row.children:
+            for cell in (child for child in row.children if getattr(child, "data", "") == "cell"):
                 if len(cell.children) != 1:
                     raise Unreadable("a matrix with an empty entry, or words in it")
                 entries.append(self.scalar(self.expr(cell.children[0], bound)))
@@ -726,10 +796,21 @@ class Sentence:
         for place, script in enumerate(scripts):
             if script.data == "sub":
                 return self.entry_of(value, scripts[place:], bound)
+            if script.data == "prime":
+                value = self.primed(value)
+                continue
             if script.data != "sup":
-                raise Unreadable("a prime or a factorial behind a bracket")
+                raise Unreadable("a factorial behind a bracket")
             value = self.raised(value, script.children[0], bound)
         return value
+
+    def primed(self, value):
+        """(x g(x))′: the derivative by the only letter of a bracket, a free number."""
+        names = set() if isinstance(value, Matrix) else letters_of(value)
+        free = self.reading.numbers.keys() - self.reading.definitions.keys()
+        if len(names) != 1 or not names <= free:
+            raise Unreadable("a prime behind a bracket, in which not one number stands alone as a letter")
+        return term("partial", value, term("entry", names.pop(), ()))
 
     def raised(self, value, tree, bound, entrywise=False):
         factor = only(tree, "factor")
@@ -834,6 +915,8 @@ class Sentence:
         return self.each(lambda x: term("held", tuple(names), x), self.expr(atom.children[0], bound))
 
     def nested(self, x, targets):
+        if "expect(" in repr(x):
+            raise Unreadable("a derivative of an expectation")
         for target in targets:
             x = term("partial", x, target)
         return x
@@ -845,8 +928,10 @@ class Sentence:
             return self.of_array(letter, bound)
         base, above = letter.base, letter.above
         plain = not letter.font and not letter.accent
-        if plain and not letter.below and not above and base + "'" * letter.primes in bound:
-            return term("place", bound[base + "'" * letter.primes])
+        powers = all(in_brackets(a) is None and words_of(a) is None for a in above)
+        if plain and not letter.below and powers and base + "'" * letter.primes in bound:
+            value = term("place", bound[base + "'" * letter.primes])
+            return self.scripts(value, [_sup(a) for a in above], bound)
         known = self.reading.find(letter)
         if known is None and plain and not letter.primes:
             if base == "e" and above and not letter.below:
@@ -1087,6 +1172,17 @@ class Sentence:
                     if len(rest) == 1 and len(rest[0].children) == 1:
                         return ("pair", outer, self.position(rest[0].children[0], bound))
         return self.scalar(self.expr(expr, bound))
+
+
+def letters_of(t):
+    """The names of all letters whose entries, gradients or labels stand in a Term, and of indices in use."""
+    if isinstance(t, Place):
+        return {t}
+    if isinstance(t, Term):
+        own = {t.parts[0]} if t.kind in ("entry", "gradient", "label") else set()
+        inner = t.parts[1:] if t.kind in ("let", "apply", "sum", "prod") else t.parts
+        return own.union(*map(letters_of, inner)) - ({t.parts[0]} if t.kind in ("sum", "prod") else set())
+    return set().union(*map(letters_of, t)) if isinstance(t, tuple) else set()
 
 
 def _sup(tree):

@@ -11,6 +11,7 @@ from .meaning import (
     Array,
     Definition,
     Matrix,
+    Operator,
     Place,
     Range,
     Sentence,
@@ -29,7 +30,7 @@ from .tree import GREEK, Unreadable, parse, scan
 
 ITEM = re.compile(
     r"(?P<names>[^(<>=]+?)\s*(?P<shape>\([^)]*\))?\s*(?P<kind>>\s*0|<\s*\w+|distribution|function|logistic|"
-    r"in\s+[(\[{].*|=.*)?$"
+    r"noise\s.+|in\s+[(\[{].*|=.*)?$"
 )
 """One entry of a list of letters: names, a shape, and what else is known."""
 
@@ -46,6 +47,7 @@ class Reading:
 
     def __init__(self, letters="", columns=False, output=None, loss=None):
         self.arrays, self.numbers, self.definitions, self.sizes = {}, {}, {}, {}
+        self.operators = {}
         self.columns, self.printed_output, self.printed_loss = columns, output, loss
         self.last = None
         self.apart = _in_both_cases(letters)
@@ -71,12 +73,32 @@ class Reading:
             sort, below = "label", self._sizes(kind[1:])
         elif kind.startswith(">"):
             sort = "positive"
+        elif kind.startswith("noise"):
+            sort, below = "noise", self._law(kind.removeprefix("noise"))
         elif kind.startswith("in"):
             sort, below = "within", kind[2:].strip()
         elif kind:
             sort = kind
         for name in names:
             self._enter(letter_named(name), Array("", axes, sort, below))
+
+    def _law(self, text):
+        """Variance and mean of the independent entries of an array, as Terms: ``p(1-p) around p``."""
+        found = []
+        for part in f"{text} around 0".split(" around ")[:2]:
+            tex = re.sub(r"(?<!\\)\b[A-Za-z]{2,}", lambda m: tex_name(m[0]), part)
+            sentence = Sentence(self)
+            found.append(sentence.scalar(sentence.side(scan(tex))))
+            if sentence.free:
+                raise Unreadable(
+                    f"letters: the law {text.strip()!r} has letters that no entry before it declares"
+                )
+        return tuple(found)
+
+    @property
+    def random(self):
+        """The arrays whose entries are drawn, by name: what an expectation averages over."""
+        return {n: a for n, a in {**self.numbers, **self.arrays}.items() if a.kind == "noise"}
 
     def _axes(self, shape):
         parts = [part.strip() for part in (shape or "()").strip("() ").split(",")]
@@ -156,6 +178,14 @@ class Reading:
                     return name, below, above
         return None
 
+    def named(self, text):
+        """The name of the letter that somebody calls so in a list of letters: x_hat, W_Q, epsilon; or None."""
+        letter = letter_named(text)
+        for where, name in ((self.numbers, self.key(letter, False)), (self.arrays, self.key(letter, True))):
+            if name in where:
+                return name
+        return None
+
     def resolve(self, letter):
         """As `find`, with the scripts that are indices and powers. Raises Unreadable for an unknown letter."""
         found = self._resolved(letter)
@@ -224,6 +254,8 @@ class Reading:
             if above and not squared:
                 raise Unreadable(f"{label}: {letter} with a power on the left")
             name = self.key(named, bool(below) or letter.font == "bold") + ("^2" if squared else "")
+            if name in self.definitions or name in self.arrays and not below and letter.font != "bold":
+                raise Unreadable(f"{label}: two letters with the name {name}")
         places = [p for tree in below for p in sentence.positions(tree, {}, self._axes_of(name))]
         if not all(isinstance(p, Place) for p in places) or len(set(places)) < len(places):
             places = self._paired(places, name, label)
@@ -312,6 +344,8 @@ class Reading:
         arguments = [plain_letter(c) for c in clauses(inner.children[0])]
         if None in arguments:
             raise Unreadable(f"{label}: expected letters as arguments of {letter}")
+        if len(arguments) == 1 and self.find(arguments[0]) in self.arrays:
+            return self._define_operator(letter, arguments[0], right, label)
         name = self.key(letter, False)
         if name in self.definitions:
             raise Unreadable(f"{label}: two definitions of one letter, {name}")
@@ -323,6 +357,55 @@ class Reading:
             raise Unreadable(f"{label}: an array as the value of the function {name}")
         self.definitions[name] = Definition(name, places, body, label)
         return name
+
+    def _define_operator(self, letter, argument, right, label):
+        """LN_ε(𝐱) = x̂, where x̂ is defined by 𝐱 and ε, which are free."""
+        value = plain_letter(parse(right))
+        below = [plain_letter(tree) for tree in letter.below]
+        found = [other and self.find(other) for other in (argument, value, *below)]
+        name = self.key(letter._replace(below=(), above=()), False)
+        if None in found or letter.above or found[1] not in self.definitions:
+            raise Unreadable(f"{label}: expected known letters around {letter}, and a defined one on the right")
+        if any(other in self.definitions for other in (found[0], *found[2:])) or name in self.operators:
+            raise Unreadable(f"{label}: {letter}, or a letter that it depends on, is defined already")
+        if len(self.definitions[found[1]].places) != 1:
+            raise Unreadable(f"{label}: expected a vector as the value of {letter}")
+        self.operators[name] = Operator(found[0], tuple(found[2:]), found[1])
+        return name
+
+    def instance(self, operator, argument, numbers):
+        """The name of a copy of all that an operator's value depends on, with other values for its letters."""
+        mark = f" of {len(self.definitions)}"
+        free = (operator.argument, *operator.numbers)
+        depends = {}
+
+        def follows(name):  # does this letter depend on what is replaced?
+            if name not in depends:
+                depends[name] = name in free
+                used = self.definitions[name].body if name in self.definitions else ()
+                depends[name] |= any([follows(other) for other in names_in(used)])
+            return depends[name]
+
+        follows(operator.result)
+        renamed = {name: name + mark for name, does in depends.items() if does}
+        if operator.argument not in renamed:
+            raise Unreadable(f"{operator.result} does not depend on {operator.argument}")
+        for name, new in renamed.items():
+            array = self.array(name)._replace(name=new)
+            (self.arrays if array.axes else self.numbers)[new] = array
+            if name in self.definitions:
+                old = self.definitions[name]
+                self.definitions[new] = old._replace(name=new, body=with_names(old.body, renamed))
+        length = argument.rows if argument.columns.known == () else argument.columns
+        length.join(Range(self.array(operator.argument).axes[-1]), f"the argument in brackets, {mark}")
+        place = Place("entry", length)
+        at = [0 if r.known == () else place for r in (argument.rows, argument.columns)]
+        bodies = [((place,), argument.entry(*at)), *[((), number) for number in numbers]]
+        for name, (places, body) in zip(free, bodies):
+            if free_places(body) - set(places):
+                raise Unreadable("an operator at an array with an index of its own")
+            self.definitions[name + mark] = Definition(name + mark, places, body)
+        return operator.result + mark
 
     def leading(self, name, extra):
         """The leading axes that a formula for one token leaves out, the last `extra` of them."""
@@ -349,14 +432,14 @@ class Reading:
     def output(self):
         """The name of the array whose upstream gradient is given; None if a loss is defined."""
         if self.printed_output:
-            return self.find(letter_named(self.printed_output))
+            return self.named(self.printed_output)
         return None if self.loss else self.last
 
     @property
     def loss(self):
         """The name of the loss, if it is defined."""
         if self.printed_loss:
-            return self.find(letter_named(self.printed_loss))
+            return self.named(self.printed_loss)
         return "L" if "L" in self.definitions and not self.printed_output else None
 
 
@@ -389,6 +472,44 @@ def entries_of(t):
     elif isinstance(t, tuple) and not isinstance(t, Definition):
         for part in t:
             yield from entries_of(part)
+
+
+def names_in(t):
+    """The names of all letters in a Term, also of those whose gradient is taken, or that are held."""
+    if isinstance(t, Term) and t.kind == "held":
+        return [*t.parts[0], *names_in(t.parts[1])]
+    if isinstance(t, Term) and t.kind in ("entry", "gradient", "label"):
+        return [t.parts[0], *names_in(t.parts[1])]
+    if isinstance(t, Definition):
+        return names_in(t.body)
+    return [name for part in t for name in names_in(part)] if isinstance(t, tuple) else []
+
+
+def with_names(t, new):
+    """A Term with other names of its letters. Raises Unreadable where it holds the gradient of one of them."""
+    if isinstance(t, Term) and t.kind in ("entry", "gradient", "label"):
+        if t.kind == "gradient" and t.parts[0] in new:
+            raise Unreadable(f"an operator whose value holds the gradient by {t.parts[0]}")
+        rest = tuple(with_names(part, new) for part in t.parts[1:])
+        return t._replace(parts=(new.get(t.parts[0], t.parts[0]), *rest))
+    if isinstance(t, Term) and t.kind == "held":
+        return t._replace(parts=(tuple(new.get(n, n) for n in t.parts[0]), with_names(t.parts[1], new)))
+    if isinstance(t, Term):
+        return t._replace(parts=with_names(t.parts, new))
+    if isinstance(t, Definition):
+        return t._replace(body=with_names(t.body, new))
+    return tuple(with_names(part, new) for part in t) if isinstance(t, tuple) else t
+
+
+def free_places(t):
+    """The indices of a Term that no sum binds."""
+    if isinstance(t, Place):
+        return {t}
+    if isinstance(t, Term) and t.kind in ("sum", "prod"):
+        return free_places(t.parts[1]) - {t.parts[0]}
+    if isinstance(t, Definition) or not isinstance(t, tuple):
+        return set()
+    return set().union(*map(free_places, t))
 
 
 def qualifier(tree):
