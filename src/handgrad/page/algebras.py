@@ -12,7 +12,7 @@ import numpy as np
 import sympy as sp
 from sympy import Indexed, IndexedBase, KroneckerDelta
 
-from ..sums import Index, gradient, labels, total
+from ..sums import Index, equal, gradient, labels, total
 from .meaning import Place, Term
 from .reading import entries_of
 from .tree import Unreadable
@@ -285,6 +285,45 @@ class Symbols(Walk):
     def _prod(self, parts, at, lead, held):
         raise Unprovable("a product of every length")
 
+    def _expect(self, parts, at, lead, held):
+        """E[e] = e at the mean + ½ Σ variance · ∂²e: exact if no ∂²e by one entry holds the array."""
+        e, found = sp.sympify(self.value(parts[0], at, lead, no_holding(held))), False
+        for name, array in self.reading.random.items():
+            ours = [a for a in e.atoms(Indexed, sp.Symbol) if self.symbol_is(a, name)]
+            if not ours:
+                continue
+            found = True
+            variance, mean = (self.value(t, {}) for t in array.below)
+            lengths = [self.length(size) for axis in array.axes for size in axis]
+            if {len(getattr(a, "indices", ())) for a in ours} != {len(lengths)}:
+                raise Unreadable(f"an expectation over {name}, some of whose indices are left out")
+            own, other = (
+                tuple(Index(f"{mark} {name} {n}", length, -9) for n, length in enumerate(lengths))
+                for mark in ("drawn", "other")
+            )
+            second = gradient(gradient(e, self.symbol(name, (own,))), self.symbol(name, (own,)))
+            if any(self.symbol_is(a, name) for a in second.atoms(Indexed, sp.Symbol)):
+                if not equal(gradient(second, self.symbol(name, (other,))), sp.S.Zero):
+                    raise Unprovable(f"an expectation of more than squares of {name}")
+            at_mean, second = (
+                x.replace(lambda a, n=name: self.symbol_is(a, n), lambda a, m=mean: sp.sympify(m))
+                for x in (e, second)
+            )
+            spread = second
+            for place, length in reversed(list(zip(own, lengths))):
+                spread = total(lambda i, s=spread, p=place: sp.sympify(s).xreplace({p: i}), length)
+            e = at_mean + variance * spread / 2
+        if not found:
+            raise Unreadable("an expectation of what is not random")
+        return e
+
+    @staticmethod
+    def symbol_is(atom, name):
+        """Whether an atom is an entry of this array."""
+        if isinstance(atom, Indexed):
+            return str(atom.base.label) == name
+        return atom == sp.Symbol(name, real=True)
+
     def over_all(self, axes, f):
         def nested(rest, done):
             if not rest:
@@ -401,6 +440,25 @@ class Symbols(Walk):
             indices = indices[-axes:] if axes else ()
         scalar = self.value(inner, at, lead, held | {name})
         return self.by(scalar, name, indices, held)
+
+
+def no_holding(held):
+    if held:
+        raise Unreadable("an expectation with letters held")
+    return held
+
+
+def random_in(reading, t, seen=()):
+    """The arrays with a law that a Term depends on, through the definitions."""
+    found = set()
+    for kind, name, _ in entries_of(t):
+        if kind == "gradient":
+            return set(reading.random)
+        if name in reading.random:
+            found.add(name)
+        elif name in reading.definitions and name not in seen:
+            found |= random_in(reading, reading.definitions[name].body, (*seen, name))
+    return found
 
 
 class NoDifferences(Unreadable):
@@ -527,6 +585,36 @@ class Numbers(Walk):
         terms = [self.value(body, {**at, place: index}, lead, held) for index in self.every(place.range)]
         return math.prod(terms[1:], start=terms[0])
 
+    def _expect(self, parts, at, lead, held):
+        names = sorted(random_in(self.reading, parts[0]))
+        if not names:
+            raise Unreadable("an expectation of what is not random")
+        return self.averaged(names, lambda walk: walk.value(parts[0], at, lead, no_holding(held)))
+
+    def averaged(self, names, f):
+        """The mean of f(walk) over these arrays: at the mean + ½ variance · second difference, exact for
+        squares. Four values on a line show that there is no more than squares."""
+        if not names:
+            return f(self)
+        variance, mean = (self.value(t, {}) for t in self.reading.random[names[0]].below)
+        middle = np.full(
+            self.given[names[0]].shape, float(mean.detach() if hasattr(mean, "detach") else mean)
+        )
+
+        def value(values):
+            return self.replaced(names[0], values).averaged(names[1:], f)
+
+        towards = np.random.default_rng(len(names)).standard_normal(middle.shape)
+        line = [value(middle + n * towards) for n in range(4)]
+        if abs(line[3] - 3 * line[2] + 3 * line[1] - line[0]) > 1e-9 * max(map(abs, line)):
+            raise Unreadable(f"an expectation of more than squares of {names[0]}")
+        result = line[0]
+        for at in np.ndindex(middle.shape):
+            step = np.zeros(middle.shape)
+            step[at] = 1
+            result = result + variance * (value(middle + step) + value(middle - step) - 2 * line[0]) / 2
+        return result
+
     def over_all(self, axes, f):
         places = [list(itertools.product(*(range(self.length(s)) for s in axis))) for axis in axes]
         terms = [f(*index) for index in itertools.product(*places)]
@@ -583,6 +671,11 @@ class Torch(Numbers):
             for name, value in values.items()
         }
         self.copies = {}
+
+    def replaced(self, name, values):
+        walk = Torch(self.reading, self.sizes, {**self.given, name: values}, self.depth)
+        walk.leaves = {**self.leaves, name: walk.leaves[name]}
+        return walk
 
     def number(self, x):
         return self.torch.tensor(float(x), dtype=self.torch.float64)
@@ -676,6 +769,10 @@ class Digits(Numbers):
         self.pi = +mpmath.pi
         self.moved, self.level = moved or {}, step
         self.upstreams = {}
+
+    def replaced(self, name, values):
+        moved = {key: x for key, x in self.moved.items() if key[0] != name}
+        return Digits(self.reading, self.sizes, {**self.given, name: values}, self.depth, moved, self.level)
 
     def number(self, x):
         if hasattr(x, "denominator") and not isinstance(x, int):

@@ -73,7 +73,8 @@ class Page:
         printed  labels of equations, or letters that the running text defines, ``"r"`` for $r = 1/…$; in the
                  order in which they are used
         letters  all letters that these do not define: arrays with their axes, numbers, labels, functions, as
-                 in ``x (B, T, D); epsilon > 0; y (T) < V; p in (0, 1); q (T, V) distribution; phi function``
+                 in ``x (B, T, D); epsilon > 0; y (T) < V; p in (0, 1); q (T, V) distribution; phi function``;
+                 ``W (D, K) noise 1/D``, ``b (D) noise p (1-p) around 1-p``: drawn, for E, Var and Cov
         columns  whether a bold small letter is a column, as in 𝐏𝐱
         output   the array whose gradient arrives from above; by default the last that is defined
         loss     the number that is differentiated, if it is called neither L nor ⟨d𝐘, 𝐘⟩
@@ -184,6 +185,7 @@ class Given:
                 for side in (left, right):
                     _occurs(local, side)
                 claims.append((left, relation, right))
+            sentence.settle()
         if not claims:
             raise Unreadable("it claims nothing that the reader understands")
         return local, claims, restrictions
@@ -483,7 +485,7 @@ def _levels(reading, *terms):
 
 def _differentiates(t):
     if isinstance(t, Term):
-        return t.kind in ("gradient", "partial") or any(map(_differentiates, t.parts))
+        return t.kind in ("gradient", "partial", "expect") or any(map(_differentiates, t.parts))
     return isinstance(t, tuple) and any(map(_differentiates, t))
 
 

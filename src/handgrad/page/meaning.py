@@ -272,7 +272,7 @@ class Sentence:
     """
 
     def __init__(self, reading):
-        self.reading, self.free = reading, {}
+        self.reading, self.free, self.summed = reading, {}, []
 
     # ---- sides
 
@@ -298,6 +298,14 @@ class Sentence:
         if isinstance(left, Matrix) or isinstance(right, Matrix):
             raise Unreadable(f"{what}: an array on one side, a number on the other")
         return left, right
+
+    def settle(self):
+        """An index of a sum over nothing but δ runs over what its letter runs over elsewhere in the statement."""
+        for place in self.summed:
+            others = [p for p in (*self.summed, *self.free.values()) if p.name == place.name]
+            known = {p.range.known for p in others} - {None}
+            if place.range.known is None and len(known) == 1:
+                place.range.join(Range(known.pop()), f"index {place}")
 
     def fresh(self, range_, name):
         return 0 if range_.known == () else Place(f"{name}", range_)
@@ -439,6 +447,7 @@ class Sentence:
                 for name in names:
                     inside[name] = Place(name)
                     places.append(inside[name])
+                    self.summed.append(inside[name])
                 if relation:
                     self.bounds(inside[names[0]], first, high[0], bound, conditions)
             elif relation:
@@ -526,9 +535,13 @@ class Sentence:
     def application(self, item, items, bound):
         """The value of a factor, which takes its argument from the items behind it if it is a function."""
         letter = letter_of(item)
+        if letter is not None and letter.font == "double" and letter.base == "E":
+            return self.expected(letter, items, bound)
         if letter is None or letter.font not in ("", "name", "bold"):
             return self.factor(item, bound), items
         name = letter.base
+        if letter.font == "name" and name in ("Var", "Cov") and not letter.gradient:
+            return self.expected(letter, items, bound)
         if letter.font == "name" and name in FUNCTIONS | ROWWISE and not letter.gradient:
             return self.function(name, letter, items, bound)
         function = self.reading.function(letter)
@@ -538,6 +551,26 @@ class Sentence:
             value = self.apply(function, letter.primes, arguments)
             return self.scripts(value, following.children[1:], bound), items[1:]
         return self.factor(item, bound), items
+
+    def expected(self, letter, items, bound):
+        """E[x], Var(x) or Cov(x, y): over all letters whose law is declared."""
+        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
+        atom = following and following.children[0]
+        if letter.below or letter.above or not atom or atom.data not in ("paren", "square"):
+            raise Unreadable(f"{letter.base}: expected a bracket behind it, and no scripts")
+        inside = [self.expr(c, bound) for c in clauses(atom.children[0]) if len(c.children) == 1]
+        if len(inside) != len(clauses(atom.children[0])) or len(inside) != (2 if letter.base == "Cov" else 1):
+            raise Unreadable(f"{letter.base} of {written(atom)!r}")
+
+        def mean(x):
+            return term("expect", x)
+
+        if letter.base == "E":
+            value = self.each(mean, inside[0])
+        else:
+            a, b = (self.scalar(x) for x in (inside[0], inside[-1]))
+            value = add(mean(times(a, b)), minus(times(mean(a), mean(b))))
+        return self.scripts(value, following.children[1:], bound), items[1:]
 
     def apply(self, function, order, arguments):
         if isinstance(function, Definition):
@@ -834,6 +867,8 @@ class Sentence:
         return self.each(lambda x: term("held", tuple(names), x), self.expr(atom.children[0], bound))
 
     def nested(self, x, targets):
+        if "expect(" in repr(x):
+            raise Unreadable("a derivative of an expectation")
         for target in targets:
             x = term("partial", x, target)
         return x

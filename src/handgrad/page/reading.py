@@ -29,7 +29,7 @@ from .tree import GREEK, Unreadable, parse, scan
 
 ITEM = re.compile(
     r"(?P<names>[^(<>=]+?)\s*(?P<shape>\([^)]*\))?\s*(?P<kind>>\s*0|<\s*\w+|distribution|function|logistic|"
-    r"in\s+[(\[{].*|=.*)?$"
+    r"noise\s.+|in\s+[(\[{].*|=.*)?$"
 )
 """One entry of a list of letters: names, a shape, and what else is known."""
 
@@ -70,12 +70,32 @@ class Reading:
             sort, below = "label", self._sizes(kind[1:])
         elif kind.startswith(">"):
             sort = "positive"
+        elif kind.startswith("noise"):
+            sort, below = "noise", self._law(kind.removeprefix("noise"))
         elif kind.startswith("in"):
             sort, below = "within", kind[2:].strip()
         elif kind:
             sort = kind
         for name in names:
             self._enter(letter_named(name), Array("", axes, sort, below))
+
+    def _law(self, text):
+        """Variance and mean of the independent entries of an array, as Terms: ``p(1-p) around p``."""
+        found = []
+        for part in f"{text} around 0".split(" around ")[:2]:
+            tex = re.sub(r"(?<!\\)\b[A-Za-z]{2,}", lambda m: tex_name(m[0]), part)
+            sentence = Sentence(self)
+            found.append(sentence.scalar(sentence.side(scan(tex))))
+            if sentence.free:
+                raise Unreadable(
+                    f"letters: the law {text.strip()!r} has letters that no entry before it declares"
+                )
+        return tuple(found)
+
+    @property
+    def random(self):
+        """The arrays whose entries are drawn, by name: what an expectation averages over."""
+        return {n: a for n, a in {**self.numbers, **self.arrays}.items() if a.kind == "noise"}
 
     def _axes(self, shape):
         parts = [part.strip() for part in (shape or "()").strip("() ").split(",")]
