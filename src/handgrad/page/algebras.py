@@ -13,7 +13,7 @@ import sympy as sp
 from sympy import Indexed, IndexedBase, KroneckerDelta
 
 from ..sums import Index, equal, gradient, labels, total
-from .meaning import Place, Term
+from .meaning import STEPS, Place, Term
 from .reading import entries_of
 from .tree import Unreadable
 
@@ -66,6 +66,9 @@ class Walk:
 
     def _function(self, parts, at, lead, held):
         return self.function(parts[0], self.value(parts[1], at, lead, held))
+
+    def _extreme(self, parts, at, lead, held):
+        return self.extreme(parts[0], [self.value(t, at, lead, held) for t in parts[1]])
 
     def _apply(self, parts, at, lead, held):
         name, order, argument = parts
@@ -147,7 +150,16 @@ class Walk:
         return at
 
     def unfolded(self, definition, lead, indices, held):
+        if definition.name in self.reading.recurrent and indices and indices[0] == (0,):
+            return self.start(definition.name, lead, indices[1:], held)
         return self.value(definition.body, self.bound(definition.places, indices), lead, held)
+
+    def start(self, name, lead, indices, held):
+        """Where a sequence begins: the letter p_0 of a p_t."""
+        first = f"{name}_0"
+        if first not in self.reading.numbers and first not in self.reading.arrays:
+            raise Unreadable(f"a sequence whose beginning {first} is not known")
+        return self.named(first, indices, lead, held)
 
     def scalar_of_loss(self, depth, held):
         """The loss: what the page calls L, or Σ dy·y over all entries of the output."""
@@ -232,6 +244,9 @@ class Symbols(Walk):
             if name in ("ln", "abs", "sign")
             else getattr(sp, name)(x)
         )
+
+    def extreme(self, name, values):
+        return {"min": sp.Min, "max": sp.Max}[name](*values)
 
     def apply(self, name, order, x):
         if self.reading.numbers[name].kind == "logistic":
@@ -539,6 +554,9 @@ class Numbers(Walk):
     def literal(self, n):
         return n
 
+    def extreme(self, name, values):
+        return {"min": min, "max": max}[name](values)
+
     def shifted(self, x):
         x = float(x.detach() if hasattr(x, "detach") else x)
         n = round(x)
@@ -568,12 +586,21 @@ class Numbers(Walk):
     def whole(self, name, indices):
         """The place of an entry in the array; leading axes that are left out stand at 0."""
         flat = tuple(i for index in indices for i in index)
-        return (0,) * (self.given[name].ndim - len(flat)) + flat
+        flat = (0,) * (self.given[name].ndim - len(flat)) + flat
+        sizes = [s for axis in self.reading.array(name).axes for s in axis]
+        found = tuple(i - (size in STEPS) for i, size in zip(flat, sizes))
+        if -1 in found:
+            raise Unreadable(f"{name} at step 0, and steps begin at 1")
+        return found
+
+    def run(self, size):
+        """The values of an index: those of a step begin at 1."""
+        return range(size in STEPS, self.length(size) + (size in STEPS))
 
     def every(self, range_):
         if range_.known is None:
             raise Unreadable("nothing says what an index of a sum runs over")
-        return itertools.product(*(range(self.length(s)) for s in range_.known))
+        return itertools.product(*map(self.run, range_.known))
 
     def _sum(self, parts, at, lead, held):
         place, body = parts
@@ -616,7 +643,7 @@ class Numbers(Walk):
         return result
 
     def over_all(self, axes, f):
-        places = [list(itertools.product(*(range(self.length(s)) for s in axis))) for axis in axes]
+        places = [list(itertools.product(*map(self.run, axis))) for axis in axes]
         terms = [f(*index) for index in itertools.product(*places)]
         return sum(terms[1:], terms[0])
 

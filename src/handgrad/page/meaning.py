@@ -15,6 +15,7 @@ from typing import NamedTuple
 from .tree import Unreadable, parse
 
 FUNCTIONS = {"ln", "log", "exp", "cos", "sin", "tanh", "erf", "sign"}
+EXTREMES = {"min", "max"}
 ROWWISE = {"softmax", "rowsum", "colsum", "diag", "tr"}
 
 
@@ -54,6 +55,8 @@ def show_range(range_):
 
 
 ONE = Range(())
+STEPS = ("steps",)
+"""What an index of a sequence runs over: t = 1, 2, …"""
 
 
 class Place:
@@ -473,6 +476,8 @@ class Sentence:
         if low == ZERO and names is not None:
             place.range.join(Range(names), f"index {place}")
             return
+        if high.kind == "place" and high.parts[0].range.known == STEPS:
+            place.range.join(Range(STEPS), f"index {place}")
         if low != ZERO:
             conditions.append(term("relation", "≤", low, term("place", place)))
         if self.size_of(size) is None:
@@ -542,6 +547,8 @@ class Sentence:
         name = letter.base
         if letter.font == "name" and name in ("Var", "Cov") and not letter.gradient:
             return self.expected(letter, items, bound)
+        if letter.font == "name" and name in EXTREMES and not letter.below and not letter.above:
+            return self.extreme(name, items, bound)
         if letter.font == "name" and name in FUNCTIONS | ROWWISE and not letter.gradient:
             return self.function(name, letter, items, bound)
         function = self.reading.function(letter)
@@ -571,6 +578,15 @@ class Sentence:
             a, b = (self.scalar(x) for x in (inside[0], inside[-1]))
             value = add(mean(times(a, b)), minus(times(mean(a), mean(b))))
         return self.scripts(value, following.children[1:], bound), items[1:]
+
+    def extreme(self, name, items, bound):
+        """min(a, b) or max(a, b) of numbers."""
+        atom = items[0].children[0] if items and getattr(items[0], "data", "") == "factor" else None
+        inside = clauses(atom.children[0]) if atom is not None and atom.data == "paren" else []
+        if len(inside) < 2 or any(len(c.children) > 1 for c in inside):
+            raise Unreadable(f"{name}: expected numbers in brackets behind it")
+        value = term("extreme", name, tuple(self.scalar(self.expr(c, bound)) for c in inside))
+        return self.scripts(value, items[0].children[1:], bound), items[1:]
 
     def apply(self, function, order, arguments):
         if isinstance(function, Definition):
@@ -903,9 +919,16 @@ class Sentence:
         if known is None and plain and not letter.below and not letter.primes and not above:
             name = base
             if self.reading.may_be_index(name) and name not in bound:
-                self.free.setdefault(name, Place(name))
-                return term("place", self.free[name])
+                return term("place", self.freed(name))
+        place = bound.get(base) or (self.freed(base) if base in self.reading.steps else None)
+        if known is None and plain and not letter.below and not letter.primes and place:
+            return self.scripts(term("place", place), [_sup(a) for a in above], bound)
         return self.of_array(letter, bound)
+
+    def freed(self, name):
+        """The free index of this name; that of a step runs over the steps."""
+        steps = Range(STEPS) if name in self.reading.steps else None
+        return self.free.setdefault(name, Place(name, steps))
 
     def ones(self, base):
         value = number(base)
@@ -1085,7 +1108,9 @@ class Sentence:
             label = self.reading.find(letter)
             if label is not None and self.reading.array(label).kind == "label":
                 return term("label", label, (), self.reading.array(label).below)
-            return self.free.setdefault(name, Place(name))
+            if label in self.reading.numbers:
+                return self.letter(letter, bound)  # η_w for a number w
+            return self.freed(name)
         value = self.letter(letter, bound)
         if isinstance(value, Term) and value.kind == "label":
             return value
