@@ -13,7 +13,7 @@ import sympy as sp
 from sympy import Indexed, IndexedBase, KroneckerDelta
 
 from ..sums import Index, equal, gradient, labels, total
-from .meaning import Place, Term
+from .meaning import STEPS, Place, Term
 from .reading import entries_of
 from .tree import Unreadable
 
@@ -67,8 +67,8 @@ class Walk:
     def _function(self, parts, at, lead, held):
         return self.function(parts[0], self.value(parts[1], at, lead, held))
 
-    def _max(self, parts, at, lead, held):
-        return self.largest([self.value(t, at, lead, held) for t in parts])
+    def _extreme(self, parts, at, lead, held):
+        return self.extreme(parts[0], [self.value(t, at, lead, held) for t in parts[1]])
 
     def _apply(self, parts, at, lead, held):
         name, order, argument = parts
@@ -154,7 +154,16 @@ class Walk:
         return at
 
     def unfolded(self, definition, lead, indices, held):
+        if definition.name in self.reading.recurrent and indices and indices[0] == (0,):
+            return self.start(definition.name, lead, indices[1:], held)
         return self.value(definition.body, self.bound(definition.places, indices), lead, held)
+
+    def start(self, name, lead, indices, held):
+        """Where a sequence begins: the letter p_0 of a p_t."""
+        first = f"{name}_0"
+        if first not in self.reading.numbers and first not in self.reading.arrays:
+            raise Unreadable(f"a sequence whose beginning {first} is not known")
+        return self.named(first, indices, lead, held)
 
     def scalar_of_loss(self, depth, held):
         """The loss: what the page calls L, or Σ dy·y over all entries of the output."""
@@ -243,6 +252,9 @@ class Symbols(Walk):
             else getattr(sp, name)(x)
         )
 
+    def extreme(self, name, values):
+        return {"min": sp.Min, "max": sp.Max}[name](*values)
+
     def apply(self, name, order, x):
         if self.reading.numbers[name].kind == "logistic":
             u = sp.Dummy("u")
@@ -265,9 +277,6 @@ class Symbols(Walk):
         if shifted := [i for i in (a, b) if not isinstance(i, (Index, sp.Integer, Indexed))]:
             raise Unprovable(f"δ of the index {shifted[0]}")
         return KroneckerDelta(a, b)
-
-    def largest(self, values):
-        return sp.Max(*values)
 
     def relation(self, sign, a, b):
         a, b = map(sp.sympify, (a, b))
@@ -577,6 +586,9 @@ class Numbers(Walk):
     def literal(self, n):
         return n
 
+    def extreme(self, name, values):
+        return {"min": min, "max": max}[name](values)
+
     def shifted(self, x):
         x = float(x.detach() if hasattr(x, "detach") else x)
         n = round(x)
@@ -613,12 +625,21 @@ class Numbers(Walk):
     def whole(self, name, indices):
         """The place of an entry in the array; leading axes that are left out stand at 0."""
         flat = tuple(i for index in indices for i in index)
-        return (0,) * (self.given[name].ndim - len(flat)) + flat
+        flat = (0,) * (self.given[name].ndim - len(flat)) + flat
+        sizes = [s for axis in self.reading.array(name).axes for s in axis]
+        found = tuple(i - (size in STEPS) for i, size in zip(flat, sizes))
+        if -1 in found:
+            raise Unreadable(f"{name} at step 0, and steps begin at 1")
+        return found
+
+    def run(self, size):
+        """The values of an index: those of a step begin at 1."""
+        return range(size in STEPS, self.length(size) + (size in STEPS))
 
     def every(self, range_):
         if range_.known is None:
             raise Unreadable("nothing says what an index of a sum runs over")
-        return itertools.product(*(range(self.length(s)) for s in range_.known))
+        return itertools.product(*map(self.run, range_.known))
 
     def _sum(self, parts, at, lead, held):
         place, body = parts
@@ -661,7 +682,7 @@ class Numbers(Walk):
         return result
 
     def over_all(self, axes, f):
-        places = [list(itertools.product(*(range(self.length(s)) for s in axis))) for axis in axes]
+        places = [list(itertools.product(*map(self.run, axis))) for axis in axes]
         terms = [f(*index) for index in itertools.product(*places)]
         return sum(terms[1:], terms[0])
 
@@ -728,9 +749,9 @@ class Torch(Numbers):
     def as_number(self, one):
         return self.number(one)
 
-    def largest(self, values):
+    def extreme(self, name, values):
         values = [v if hasattr(v, "dtype") else self.number(v) for v in values]
-        return self.torch.stack(values).max()
+        return getattr(self.torch.stack(values), name)()
 
     def power(self, base, exponent):
         base, exponent = (x if hasattr(x, "dtype") else self.number(x) for x in (base, exponent))
@@ -761,7 +782,10 @@ class Torch(Numbers):
             values[0] = values[0] if values[0].requires_grad else values[0].clone().requires_grad_()
         y = self.value(definition.body, dict(zip(definition.places, values)), lead, held)
         for _ in range(order):
-            (y,) = self.torch.autograd.grad(y, values[0], create_graph=True)
+            if not y.requires_grad:
+                return self.number(0)  # where it is constant, as relu is below 0
+            (y,) = self.torch.autograd.grad(y, values[0], create_graph=True, allow_unused=True)
+            y = self.number(0) if y is None else y
         return y
 
     def free(self, name, indices, held):
@@ -830,9 +854,6 @@ class Digits(Numbers):
 
     def as_number(self, one):
         return mpmath.mpf(one)
-
-    def largest(self, values):
-        return max(values)
 
     def power(self, base, exponent):
         return mpmath.power(base, exponent)

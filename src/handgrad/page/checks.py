@@ -13,6 +13,7 @@ from ..sums import Index, NotProved, equal, prove_equal
 from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw, used_with
 from .meaning import ROWWISE, Place, Sentence, Term, items_of, letter_of, number, show_range
 from .reading import Reading, entries_of
+from .steps import has_steps, prove_steps
 from .tree import Unreadable, parse, split
 
 EQUATION = re.compile(r"\$\$(.*?)\$\$[ \t]*\((eq-[\w-]+)\)", re.DOTALL)
@@ -67,7 +68,7 @@ class Page:
             raise KeyError(f"label: expected one of {near or list(self.equations)}, got {label!r}")
         return self.equations[label]
 
-    def given(self, *printed, letters="", columns=False, output=None, loss=None):
+    def given(self, *printed, letters="", columns=False, output=None, loss=None, lines=None):
         """The page with some of its definitions taken for granted.
 
         printed  labels of equations, or letters that the running text defines, ``"r"`` for $r = 1/…$; in the
@@ -78,9 +79,10 @@ class Page:
         columns  whether a bold small letter is a column, as in 𝐏𝐱
         output   the array whose gradient arrives from above; by default the last that is defined
         loss     the number that is differentiated, if it is called neither L nor ⟨d𝐘, 𝐘⟩
+        lines    of an equation whose lines have names, \text{Adam} v = …, those that are taken: ``"Adam"``
         Raises Unreadable where a definition cannot be read.
         """
-        return Given(self, printed, letters, columns, output, loss)
+        return Given(self, printed, letters, columns, output, loss, lines)
 
     def prove(self, *labels):
         """As `Given.prove`, with nothing given."""
@@ -119,8 +121,8 @@ def _without_spaces(tex):
 class Given:
     """A page whose letters and definitions are settled, so that its equations have a meaning."""
 
-    def __init__(self, page, printed, letters, columns, output, loss):
-        self.page, self.printed, self.letters = page, printed, letters
+    def __init__(self, page, printed, letters, columns, output, loss, lines=None):
+        self.page, self.printed, self.letters, self.lines = page, printed, letters, lines
         self.arguments = letters, columns, output, loss
         self.reading = self._reading()
 
@@ -130,8 +132,20 @@ class Given:
             label = name if name.startswith("eq-") else ""
             tex = self.page.tex(label) if label else self.page.inline(name)
             with _placed(label or name):
-                self._define_all(reading, split(tex), label)
+                self._define_all(reading, self._lines(split(tex)), label)
         return reading
+
+    def _lines(self, statements):
+        """The statements behind the name of a line that was asked for; all, of an equation without names."""
+        if self.lines is None or not any(s.words for s in statements):
+            return statements
+        found, words = [], ""
+        for statement in statements:
+            words = statement.words or words
+            found += [statement] * (words == self.lines)
+        if not found:
+            raise Unreadable(f"it has no line with the name {self.lines!r}")
+        return found
 
     @staticmethod
     def _define_all(reading, statements, label):
@@ -492,6 +506,9 @@ def _signs(reading, restrictions):
 
 def _prove(reading, left, relation, right, what, signs):
     """For each index, and for each number where an axis such as 2I has a length that is known."""
+    if relation == "=" and (has_steps(reading, left) or has_steps(reading, right)):
+        prove_steps(reading, left, right, {**places_of(left), **places_of(right)}, what)
+        return
     at = _indices(reading, left, right)
     known = [i for index in at.values() for i in index if i.size.is_Integer and i.size <= 4]
     for numbers in itertools.product(*(range(int(i.size)) for i in known)):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from .tree import Unreadable, parse
 
 FUNCTIONS = {"ln", "log", "exp", "cos", "sin", "tanh", "erf", "sign"}
+EXTREMES = {"min", "max"}
 ROWWISE = {"softmax", "rowsum", "colsum", "diag", "tr"}
 
 
@@ -54,6 +55,8 @@ def show_range(range_):
 
 
 ONE = Range(())
+STEPS = ("steps",)
+"""What an index of a sequence runs over: t = 1, 2, …"""
 
 
 class Place:
@@ -481,6 +484,8 @@ class Sentence:
         if low == ZERO and names is not None:
             place.range.join(Range(names), f"index {place}")
             return
+        if high.kind == "place" and high.parts[0].range.known == STEPS:
+            place.range.join(Range(STEPS), f"index {place}")
         if low != ZERO:
             conditions.append(term("relation", "≤", low, term("place", place)))
         if self.size_of(size) is None:
@@ -548,10 +553,10 @@ class Sentence:
         if letter is None or letter.font not in ("", "name", "bold"):
             return self.factor(item, bound), items
         name = letter.base
-        if letter.font == "name" and name == "max" and not (letter.gradient or letter.below or letter.above):
-            return self.largest(items, bound)
         if letter.font == "name" and name in ("Var", "Cov") and not letter.gradient:
             return self.expected(letter, items, bound)
+        if letter.font == "name" and name in EXTREMES and not letter.below and not letter.above:
+            return self.extreme(name, items, bound)
         if letter.font == "name" and name in FUNCTIONS | ROWWISE and not letter.gradient:
             return self.function(name, letter, items, bound)
         function = self.reading.function(letter)
@@ -589,6 +594,15 @@ class Sentence:
             value = add(mean(times(a, b)), minus(times(mean(a), mean(b))))
         return self.scripts(value, following.children[1:], bound), items[1:]
 
+    def extreme(self, name, items, bound):
+        """min(a, b) or max(a, b) of numbers."""
+        atom = items[0].children[0] if items and getattr(items[0], "data", "") == "factor" else None
+        inside = clauses(atom.children[0]) if atom is not None and atom.data == "paren" else []
+        if len(inside) < 2 or any(len(c.children) > 1 for c in inside):
+            raise Unreadable(f"{name}: expected numbers in brackets behind it")
+        value = term("extreme", name, tuple(self.scalar(self.expr(c, bound)) for c in inside))
+        return self.scripts(value, items[0].children[1:], bound), items[1:]
+
     def apply(self, function, order, arguments):
         if isinstance(function, Definition):
             if len(arguments) != len(function.places):
@@ -602,16 +616,6 @@ class Sentence:
         if len(arguments) != 1:
             raise Unreadable(f"{function}: expected one argument")
         return self.each(lambda x: term("apply", function, order, x), arguments[0])
-
-    def largest(self, items, bound):
-        """max(a, b, …), of numbers."""
-        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
-        if following is None or following.children[0].data != "paren":
-            raise Unreadable("max: expected numbers in brackets, max(a, b)")
-        values = [self.scalar(self.expr(c, bound)) for c in clauses(following.children[0].children[0])]
-        if len(values) < 2:
-            raise Unreadable("max of one number")
-        return self.scripts(term("max", *values), following.children[1:], bound), items[1:]
 
     def branch(self, name, letter, following, bound):
         """f(𝐱) or f_k(𝐱), of a function of which only the Jacobian has a name."""
@@ -993,9 +997,16 @@ class Sentence:
         if known is None and plain and not letter.below and not letter.primes and not above:
             name = base
             if self.reading.may_be_index(name) and name not in bound:
-                self.free.setdefault(name, Place(name))
-                return term("place", self.free[name])
+                return term("place", self.freed(name))
+        place = bound.get(base) or (self.freed(base) if base in self.reading.steps else None)
+        if known is None and plain and not letter.below and not letter.primes and place:
+            return self.scripts(term("place", place), [_sup(a) for a in above], bound)
         return self.of_array(letter, bound)
+
+    def freed(self, name):
+        """The free index of this name; that of a step runs over the steps."""
+        steps = Range(STEPS) if name in self.reading.steps else None
+        return self.free.setdefault(name, Place(name, steps))
 
     def ones(self, base):
         value = number(base)
@@ -1177,7 +1188,9 @@ class Sentence:
             label = self.reading.find(letter)
             if label is not None and self.reading.array(label).kind == "label":
                 return term("label", label, (), self.reading.array(label).below)
-            return self.free.setdefault(name, Place(name))
+            if label in self.reading.numbers:
+                return self.letter(letter, bound)  # η_w for a number w
+            return self.freed(name)
         value = self.letter(letter, bound)
         if isinstance(value, Term) and value.kind == "label":
             return value

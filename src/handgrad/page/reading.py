@@ -8,6 +8,7 @@ the same everywhere; and a definition printed for one token, x̂_j, holds for ea
 import re
 
 from .meaning import (
+    STEPS,
     Array,
     Definition,
     Matrix,
@@ -31,7 +32,7 @@ from .tree import GREEK, Unreadable, parse, scan
 
 ITEM = re.compile(
     r"(?P<names>[^(<>=]+?)\s*(?P<shape>\([^)]*\))?\s*(?P<kind>>\s*0|<\s*\w+|distribution|"
-    r"function by \w+|function|logistic|noise\s.+|in\s+[(\[{].*|=.*)?$"
+    r"function by \w+|function|logistic|steps|noise\s.+|in\s+[(\[{].*|=.*)?$"
 )
 """One entry of a list of letters: names, a shape, and what else is known."""
 
@@ -53,6 +54,8 @@ class Reading:
         self.last = None
         self.apart = _in_both_cases(letters)
         self.parts = {}  # of a letter that is defined at 2i and at 2i + 1: what is defined so far
+        self.steps = set()
+        self._recurrent, self._counted = set(), 0
         for item in filter(None, (part.strip() for part in re.split(r";|\n", letters))):
             self.declare(item)
 
@@ -68,6 +71,10 @@ class Reading:
         if kind.startswith("=") and not found["shape"]:
             for name in names:
                 self.sizes[name] = self._sizes(kind[1:])
+            return
+        if kind == "steps":
+            self.steps |= set(names)
+            self.sizes["steps"] = STEPS
             return
         axes = self._axes(found["shape"])
         below, sort = (), "array"
@@ -140,6 +147,8 @@ class Reading:
 
     def _sizes(self, text):
         """The sizes whose product a text is: HK, 2I, D, H_kv K."""
+        if text.strip() == "steps":
+            return STEPS
         found = []
         for name in re.findall(r"\d+|[A-Za-z](?:_(?:\w\w+|\w))?'*", text):
             known = self.sizes.get(name)
@@ -177,13 +186,14 @@ class Reading:
 
     def candidates(self, letter):
         """The ways to read a letter: (name, indices below, scripts above), the most of it in the name first."""
-        for ups in [True, False] if any(map(qualifier, letter.above)) else [False]:
+        naming = [t for t in letter.above if qualifier(t) and not digits(t)]  # β₁² is no β₂
+        for ups in [True, False] if naming else [False]:
             for downs in [True, False] if any(map(qualifier, letter.below)) else [False]:
                 below = [t for t in letter.below if not (downs and qualifier(t))]
-                above = [t for t in letter.above if not (ups and qualifier(t))]
+                above = [t for t in letter.above if not (ups and t in naming)]
                 named = letter._replace(
                     below=tuple(t for t in letter.below if downs and qualifier(t)),
-                    above=tuple(t for t in letter.above if ups and qualifier(t)),
+                    above=tuple(t for t in letter.above if ups and t in naming),
                     gradient=False,
                 )
                 yield named, below, above
@@ -275,6 +285,8 @@ class Reading:
         if not letter or letter.gradient:
             raise Unreadable(f"{label}: expected a letter on the left, to be defined")
         known = self._resolved(letter)
+        if known is not None and STEPS in self._axes_of(known[0]) and [*map(digits, known[1])] == ["0"]:
+            known = None  # where a sequence begins, u_0, is a letter of its own
         if known is not None and known[0] in self.definitions and known[0] not in self.parts:
             raise Unreadable(f"{label}: two definitions of one letter, {known[0]}")
         sentence, squared = Sentence(self), False
@@ -501,6 +513,14 @@ class Reading:
         return longest[len(longest) - extra :]
 
     @property
+    def recurrent(self):
+        """The sequences: the letters that their own definitions lead back to, as p_t = p_{t−1} − η g_t does."""
+        if len(self.definitions) != self._counted:
+            uses = {name: {used for _, used, _ in entries_of(d.body)} for name, d in self.definitions.items()}
+            self._recurrent, self._counted = {n for n in uses if n in _led_to(n, uses)}, len(uses)
+        return self._recurrent
+
+    @property
     def output(self):
         """The name of the array whose upstream gradient is given; None if a loss is defined."""
         if self.printed_output:
@@ -540,6 +560,16 @@ def renamed(t, names):
     if isinstance(t, tuple) and not isinstance(t, Definition):
         return tuple(renamed(p, names) for p in t)
     return t
+
+
+def _led_to(name, uses):
+    found, todo = set(), [*uses[name]]
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found.add(one)
+            todo += uses.get(one, ())
+    return found
 
 
 def flat(places):
