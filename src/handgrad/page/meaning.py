@@ -791,6 +791,9 @@ class Sentence:
             )
         ):
             targets = self.targets(bottom, bound)
+            order = [digits(script.children[0]) for script in items[0].children[1:]] or ["1"]
+            if order != [str(len(targets))]:
+                raise Unreadable(f"∂ of order {order[0]} over {len(targets)} letters: {written(atom)!r}")
             letter = letter_of(items[1]) if len(items) == 2 else None
             if letter is not None and self.reading.is_loss(letter):
                 if len(targets) != 1:
@@ -845,8 +848,9 @@ class Sentence:
             return self.of_array(letter, bound)
         base, above = letter.base, letter.above
         plain = not letter.font and not letter.accent
-        if plain and not letter.below and not above and base + "'" * letter.primes in bound:
-            return term("place", bound[base + "'" * letter.primes])
+        if plain and not letter.below and base + "'" * letter.primes in bound:
+            value = term("place", bound[base + "'" * letter.primes])
+            return self.scripts(value, [_sup(a) for a in above], bound)
         known = self.reading.find(letter)
         if known is None and plain and not letter.primes:
             if base == "e" and above and not letter.below:
