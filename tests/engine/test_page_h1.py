@@ -55,3 +55,25 @@ def test_a_list_of_values_may_hold_arrays():
     page = Page(r"$$ r \approx \frac{1}{m} \sum_c n_c\, G_c $$ (eq-a)")
     values = dict(n=np.array([1.0, 2.0]), G=np.array([3.0, 4.0]))
     assert page.given().number("eq-a", m=2, **values) == 5.5
+
+
+def test_the_order_of_a_derivative_is_the_number_of_its_letters():
+    page = Page(r"$$ L = x^2 y $$ (eq-l) $$ \frac{\partial^2 L}{\partial x\, \partial y} = 2 x $$ (eq-a)")
+    page.given("eq-l", letters="x; y").prove("eq-a")
+    with pytest.raises(Unreadable):
+        Page(page.text.replace(r"\partial^2", r"\partial")).given("eq-l", letters="x; y").prove("eq-a")
+
+
+def test_the_argument_of_a_function_may_have_a_power():
+    page = Page(
+        r"$$ E(h) = h^2 + \frac{a}{h} $$ (eq-e) $$ h_\star = (a/2)^{1/3}, \quad E(h_\star) = 3 h_\star^2 $$ (eq-a)"
+    )
+    page.given("eq-e", "eq-a", letters="a > 0").prove("eq-a")
+
+
+def test_one_minus_a_probability_is_positive():
+    page = Page(r"$$ p = \sigma(z) $$ (eq-p) $$ p\,(1 - p) > 0 $$ (eq-a) $$ 1 - 2 p > 0 $$ (eq-b)")
+    given = page.given("eq-p", letters="z; sigma logistic")
+    given.prove("eq-a")
+    with pytest.raises(AssertionError):
+        given.prove("eq-b")

@@ -162,6 +162,8 @@ class Given:
                 or letter.font == "name"
                 and letter.base in ROWWISE  # tr A = …, a claim
                 or known in reading.definitions
+                and len(items) == 2  # E(h) = … of a known E, a claim
+                or known in reading.definitions
                 and known not in reading.parts
                 and (reading.definitions[known].label == label)
             ):
@@ -597,6 +599,10 @@ def _order(t, reading):
     return max([_order(part, reading) for part in t], default=0) if isinstance(t, (tuple, list)) else 0
 
 
+def _sum_sign(e, strict):
+    return all(_sign(t, False) for t in e.args) and (not strict or any(_sign(t, True) for t in e.args))
+
+
 def _sign(e, strict):
     """Is e ≥ 0 (or > 0) plain from the signs of its parts?"""
     if isinstance(e, sp.exp):
@@ -605,8 +611,11 @@ def _sign(e, strict):
         return bool(e.is_positive if strict else e.is_nonnegative)
     if isinstance(e, sp.Sum):
         return _sign(e.function, strict)
+    if e.is_Add and not (plain := _sum_sign(e, strict)):
+        whole = sp.cancel(e)  # 1 − 1/(1 + exp x) is exp x/(1 + exp x)
+        return not whole.is_Add and _sign(whole, strict) or whole.is_Add and _sum_sign(whole, strict)
     if e.is_Add:
-        return all(_sign(t, False) for t in e.args) and (not strict or any(_sign(t, True) for t in e.args))
+        return plain
     if e.is_Mul:
         return all(_sign(t, strict) for t in e.args)
     if e.is_Pow and e.exp.is_Integer and e.exp.is_even and not strict:

@@ -916,6 +916,9 @@ class Sentence:
             )
         ):
             targets = self.targets(bottom, bound)
+            order = [digits(script.children[0]) for script in items[0].children[1:]] or ["1"]
+            if order != [str(len(targets))]:
+                raise Unreadable(f"∂ of order {order[0]} over {len(targets)} letters: {written(atom)!r}")
             letter = letter_of(items[1]) if len(items) == 2 else None
             if letter is not None and self.reading.is_loss(letter):
                 if len(targets) != 1:
