@@ -10,7 +10,17 @@ import numpy as np
 import sympy as sp
 
 from ..sums import Index, NotProved, equal, prove_equal
-from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw, used_with
+from .algebras import (
+    Digits,
+    NoDifferences,
+    Symbols,
+    Torch,
+    Unprovable,
+    depth_of,
+    draw,
+    used_with,
+    with_examples,
+)
 from .meaning import ROWWISE, Place, Sentence, Term, items_of, letter_of, number, show_range
 from .reading import Reading, entries_of
 from .steps import has_steps, prove_steps
@@ -531,9 +541,13 @@ def _prove_at(reading, left, relation, right, what, signs, at):
                     raise
                 continue
             if not opaque:
-                if a == b:
+                if a == b or _of_unknown(a, b) and equal(a, b):
                     return
-                prove_equal(a, b)
+                prove_equal(*map(with_examples, (a, b)))  # an example of φ may refute
+                if _of_unknown(a, b):
+                    raise NotProved(
+                        f"{what}: it holds for one example of a function, and is not proved for each"
+                    )
             elif equal(a, b):
                 return
         return
@@ -575,6 +589,10 @@ def _reached(reading, name):
             if one in reading.definitions:
                 todo += [used for _, used, _ in entries_of(reading.definitions[one].body)]
     return found
+
+
+def _of_unknown(*sides):
+    return any(with_examples(side) != side for side in sides)
 
 
 def _levels(reading, *terms):
