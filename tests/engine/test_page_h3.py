@@ -76,7 +76,9 @@ def test_a_number_takes_an_array_by_its_name():
 BRANCH = r"""
 $$ \mathbf{y} = \mathbf{x} + f(\mathrm{LN}(\mathbf{x})) $$ (eq-pre)
 
-$$ \mathrm{d}\mathbf{x} = \mathrm{d}\mathbf{y} + \mathbf{G}^\top \mathbf{J}^\top\, \mathrm{d}\mathbf{y} $$ (eq-dx)
+$$
+\mathrm{d}\mathbf{x} = \mathrm{d}\mathbf{y} + \mathbf{G}^\top \mathbf{J}^\top\, \mathrm{d}\mathbf{y}
+$$ (eq-dx)
 """
 
 
@@ -112,3 +114,9 @@ def test_a_function_is_refused_at_a_second_point_and_for_second_derivatives():
         ).prove("eq-two")
     with pytest.raises(Unreadable, match="at which point"):
         Page(r"$$ f_k = 0 $$ (eq-a)").given(letters="f (D) function by J").prove("eq-a")
+
+
+def test_a_printed_matrix_is_read_cell_by_cell():
+    matrix = r"$$ \mathbf{A} = \begin{pmatrix} 0 & 2 \\ -1 & 0 \end{pmatrix} $$ (eq-a)"
+    tex = matrix + r"$$ L = a_{0,1} + 3\, a_{1,0} $$ (eq-b)"
+    assert Page(tex).given("eq-a").number("eq-b") == -1
