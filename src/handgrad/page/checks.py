@@ -229,6 +229,25 @@ class Given:
                     for signs in _signs(reading, restrictions):
                         _prove(reading, left, relation, right, what, signs)
 
+    def refuses(self, *formulas):
+        """Refute each of these formulas of the running text, ``$…$``, printed there as something that is wrong.
+
+        Raises AssertionError if one is right, NotProved where there is neither proof nor refutation.
+        """
+        for formula in _some(formulas):
+            with _placed(formula):
+                reading, claims, restrictions = self._claims(split(self.page.inline(formula)), formula)
+                for number, (left, relation, right) in enumerate(claims):
+                    try:
+                        for signs in _signs(reading, restrictions):
+                            _prove(reading, left, relation, right, f"{formula}, claim {number + 1}", signs)
+                    except NotProved:
+                        raise
+                    except AssertionError:
+                        break
+                else:
+                    raise AssertionError("it is right, and was expected to be wrong")
+
     def holds(self, *labels, draws=2, exact=True):
         """Compute both sides of these equations on random numbers; raise an AssertionError if they differ.
 

@@ -52,6 +52,7 @@ class Reading:
         self.columns, self.printed_output, self.printed_loss = columns, output, loss
         self.last = None
         self.parts = {}  # of a letter that is defined at 2i and at 2i + 1: what is defined so far
+        self.apart = _in_both_cases(letters)
         for item in filter(None, (part.strip() for part in re.split(r";|\n", letters))):
             self.declare(item)
 
@@ -130,7 +131,9 @@ class Reading:
     def key(self, letter, indexed):
         """The one name of a letter, in whatever font: entries x_ti and the array 𝐗 are both x."""
         base = letter.base
-        if letter.font in ("bold", "sans") or indexed and letter.font != "name":
+        if f"{letter.font} {base}" in self.apart:
+            pass
+        elif letter.font in ("bold", "sans") or indexed and letter.font != "name":
             base = base[:1].lower() + base[1:] if len(base) == 1 else base
         name = f"{letter.font} {base}" if letter.font in ("sans", "cal") else base
         name += f"_{letter.accent}" if letter.accent else ""
@@ -494,6 +497,15 @@ def renamed(t, names):
     if isinstance(t, tuple) and not isinstance(t, Definition):
         return tuple(renamed(p, names) for p in t)
     return t
+
+
+def _in_both_cases(letters):
+    r"""The capitals of a font whose small letter is declared as well, \mathsf{C} beside \mathsf{c}: two letters."""
+    found = set(re.findall(r"\\math(bf|sf|cal)\{(\w)\}", letters))
+    fonts = {"bf": "bold", "sf": "sans", "cal": "cal"}
+    return {
+        f"{fonts[font]} {base}" for font, base in found if base.isupper() and (font, base.lower()) in found
+    }
 
 
 def flat(places):
