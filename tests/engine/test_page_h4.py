@@ -156,3 +156,10 @@ def test_cases_of_even_and_odd():
 def test_a_term_outside_the_limits_is_left_out():
     page = Page(r"$$ s = \sum_{t=2}^{T-1} \ln(t - 1) $$ (eq-a)")
     assert abs(page.given(letters="s; x (T)").number("eq-a", T=5) - 1.791759) < 1e-6  # ln 2 + ln 3
+
+
+def test_what_follows_is_no_definition():
+    page = Page(r"$$ y_t = \cos t $$ (eq-y) $$ c = 2\pi, \quad\text{so that}\quad y_{t+c} = y_t $$ (eq-c)")
+    page.given("eq-y", "eq-c", letters="y (T)").prove("eq-c")
+    with pytest.raises(AssertionError):
+        Page(page.text.replace("2", "3")).given("eq-y", "eq-c", letters="y (T)").prove("eq-c")

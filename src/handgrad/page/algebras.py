@@ -481,6 +481,16 @@ class Symbols(Walk):
         return self.by(scalar, name, indices, held)
 
 
+def of_indices(t, at):
+    """Whether a condition is one on indices and numbers alone, so that it never changes with an argument."""
+    if isinstance(t, Place):
+        return isinstance(at.get(t), tuple)
+    if isinstance(t, Term):
+        kinds = ("relation", "number", "size", "place", "add", "mul")
+        return t.kind in kinds and all(of_indices(p, at) for p in t.parts)
+    return True
+
+
 def no_holding(held):
     if held:
         raise Unreadable("an expectation with letters held")
@@ -622,9 +632,9 @@ class Numbers(Walk):
         return self.number(int(holds[sign]))
 
     def _mul(self, parts, at, lead, held):
-        """A term whose condition does not hold is left out, whatever it would be, such as ln 0."""
+        """A term whose condition on indices does not hold is left out, whatever it would be, such as ln 0."""
         for t in parts:
-            if t.kind == "relation" and self.value(t, at, lead, held) == 0:
+            if t.kind == "relation" and of_indices(t, at) and self.value(t, at, lead, held) == 0:
                 return self.number(0)
         return super()._mul(parts, at, lead, held)
 

@@ -163,6 +163,8 @@ class Given:
         for statement in statements:
             if not statement.relations or statement.relations[0] != "=" or _is_condition(statement):
                 continue
+            if _opens(statement, ("so that", "that is")):  # it claims what follows from the rest
+                continue
             items = items_of(parse(statement.sides[0]))
             letter = items and getattr(items[0], "data", "") == "factor" and letter_of(items[0])
             known = letter and reading.find(letter._replace(gradient=False))

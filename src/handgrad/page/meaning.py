@@ -803,7 +803,7 @@ class Sentence:
         return Matrix(up, along, entry)
 
     def cases(self, atom, bound):
-        """A sum over the two cases of one index, "j even" and "j odd"."""
+        """A number in two cases of one index, "j even" and "j odd"."""
         found, places = {}, set()
         for row in (child for child in atom.children if getattr(child, "data", "") == "row"):
             cells = [
