@@ -18,3 +18,17 @@ def test_a_letter_alone_in_the_text_defines_nothing():
 def test_the_values_of_an_array_are_given_by_its_name():
     for letters in ("", "ell (T)"):
         assert Page(MEAN).given(letters=letters).number("eq-mean", T=4, ell=np.arange(4.0)) == 1.5
+
+
+def test_small_and_capital_letters_without_serifs_are_two():
+    text = r"Let $\mathsf{c} = \mathsf{C}\mathsf{C}^\top$. $$ \mathsf{c}^\top = \mathsf{c} $$ (eq-c)"
+    Page(text).given(r"\mathsf{c}", letters=r"\mathsf{C} (K, D)").prove("eq-c")
+    wrong = text.replace(r"= \mathsf{c} $$", r"= \mathsf{c}\mathsf{c} $$")
+    with pytest.raises(AssertionError):
+        Page(wrong).given(r"\mathsf{c}", letters=r"\mathsf{C} (K, D)").prove("eq-c")
+
+
+def test_a_function_with_an_index_is_no_definition():
+    text = r"$$ \mathrm{split}(\mathbf{Z})_{htc} = z_{t,\, hK + c} $$ (eq-split)"
+    with pytest.raises(Unreadable, match="expected a letter or a function"):
+        Page(text).given("eq-split", letters="Z (T, HK)")
