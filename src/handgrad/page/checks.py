@@ -100,7 +100,7 @@ class Page:
         wanted, found = _without_spaces(name), {}
         for tex in INLINE.findall(EQUATION.sub("", self.text)):
             bare = _without_spaces(tex)
-            if bare == wanted or "=" not in name and bare.startswith(wanted + "="):
+            if bare == wanted and "=" in name or "=" not in name and bare.startswith(wanted + "="):
                 found.setdefault(bare, tex)
         if len(found) != 1:
             those = "".join(f"\n  {tex}" for tex in found.values())

@@ -744,7 +744,7 @@ class Sentence:
         cells = []
         for row in rows:
             entries = []
-            for cell in row.children:
+            for cell in (child for child in row.children if hasattr(child, "data")):
                 if len(cell.children) != 1:
                     raise Unreadable("a matrix with an empty entry, or words in it")
                 entries.append(self.scalar(self.expr(cell.children[0], bound)))
