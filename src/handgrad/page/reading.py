@@ -136,6 +136,8 @@ class Reading:
 
     def _resolved(self, letter):
         for named, below, above in self.candidates(letter):
+            if any(len(words_of(t) or "") > 1 for t in below):
+                continue  # m_all is no entry of m
             small, exact = self.key(named, True), self.key(named, False)
             squares = [t for t in above if digits(t) == "2"]
             if squares and not letter.font and f"{exact}^2" in self.numbers:
@@ -317,6 +319,8 @@ class Reading:
         arguments = [plain_letter(c) for c in clauses(inner.children[0])]
         if None in arguments:
             raise Unreadable(f"{label}: expected letters as arguments of {letter}")
+        if any(a.base == "e" for a in arguments):
+            raise Unreadable(f"{label}: an argument that is called e, as e^x is the exponential")
         name = self.key(letter, False)
         if name in self.definitions:
             raise Unreadable(f"{label}: two definitions of one letter, {name}")
