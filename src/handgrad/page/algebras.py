@@ -425,7 +425,6 @@ class Symbols(Walk):
     def back(self, e, name, axes, held):
         if name not in self.reading.definitions or name in held:
             return e
-        own = len(self.reading.definitions[name].places)
         groups = [len(a) for a in self.axes_of(name, axes)]
 
         def unfold(atom):

@@ -976,7 +976,8 @@ class Sentence:
         base, above = letter.base, letter.above
         plain = not letter.font and not letter.accent
         powers = all(in_brackets(a) is None and words_of(a) is None for a in above)
-        if plain and not letter.below and powers and base + "'" * letter.primes in bound:
+        exponential = base == "e" and bool(above)  # e^x, also where e is an index
+        if plain and not letter.below and powers and not exponential and base + "'" * letter.primes in bound:
             value = term("place", bound[base + "'" * letter.primes])
             return self.scripts(value, [_sup(a) for a in above], bound)
         known = self.reading.find(letter)

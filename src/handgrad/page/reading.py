@@ -205,6 +205,8 @@ class Reading:
 
     def _resolved(self, letter):
         for named, below, above in self.candidates(letter):
+            if any(len(words_of(t) or "") > 1 for t in below):
+                continue  # m_all is no entry of m
             small, exact = self.key(named, True), self.key(named, False)
             squares = [t for t in above if digits(t) == "2"]
             if squares and not letter.font and f"{exact}^2" in self.numbers:
@@ -424,6 +426,8 @@ class Reading:
         arguments = [plain_letter(c) for c in clauses(inner.children[0])]
         if None in arguments:
             raise Unreadable(f"{label}: expected letters as arguments of {letter}")
+        if any(a.base == "e" for a in arguments):
+            raise Unreadable(f"{label}: an argument that is called e, as e^x is the exponential")
         if len(arguments) == 1 and self.find(arguments[0]) in self.arrays:
             return self._define_operator(letter, arguments[0], right, label)
         name = self.key(letter, False)
