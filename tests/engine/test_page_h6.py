@@ -21,8 +21,6 @@ def test_a_capital_and_its_small_letter_are_two_letters_if_both_are_declared():
     letters = r"\mathsf{C} (K, D); \mathsf{X} (D, T); \mathsf{Q}, \mathsf{K} (K, T)"
     head = HEAD.given(SCORES, VALUES, letters=letters + r"; \mathsf{c} (T, T)", output=r"\mathsf{V}")
     head.prove("eq-b")
-    with pytest.raises(Unreadable, match="runs over"):
-        HEAD.given(SCORES, VALUES, letters=letters)
 
 
 def test_a_wrong_formula_of_the_text_is_refused_and_a_right_one_is_not():

@@ -93,7 +93,7 @@ SWALLOWS = ("contextlib.suppress",)
 NOT_RUN = {"skip-execution", "raises-exception"}
 PAGE = "handgrad.page"
 CLAIMING = ("prove", "holds", "number")
-"""The methods of a page that claim something, ``number`` in a cell that checks; ``given`` only reads."""
+"""The methods of a page that claim something, ``number`` in a cell that checks, or is quoted; ``given`` only reads."""
 
 # How the formula on the page and what is checked were compared: each reading in words.
 READINGS = {
@@ -469,9 +469,18 @@ def _literal(node):
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
+def _written_out(arguments):
+    """The arguments, with those of a list that is written out, ``*["eq-a", "eq-b"]``."""
+    for argument in arguments:
+        if isinstance(argument, ast.Starred) and isinstance(argument.value, (ast.List, ast.Tuple)):
+            yield from argument.value.elts
+        else:
+            yield argument
+
+
 def _labels(call):
     """The labels that a call names. To ``given``, another string is a formula of the running text."""
-    names = [arg.value for arg in call.args if _literal(arg)]
+    names = [arg.value for arg in _written_out(call.args) if _literal(arg)]
     return [name for name in names if name.startswith("eq-")] if call.func.attr == "given" else names
 
 
@@ -485,7 +494,7 @@ def _reading(place, cell, statement, names, pages):
     if calls is None:
         return None
     naming = [call for call in calls if origin(call.func, names) != f"{PAGE}.read"]
-    arguments = [arg for call in naming for arg in call.args]
+    arguments = [arg for call in naming for arg in _written_out(call.args)]
     named = tuple((call.func.attr, tuple(_labels(call))) for call in naming)
     refused = _foreign(statement.value, names, pages) or not all(map(_literal, arguments))
     return Reading(place, cell, statement, named, refused)
@@ -507,7 +516,8 @@ def _readings(notebook):
                 pages |= {target.id for target in statement.targets}
             elif reading:
                 names = imported(reading.statement, names)
-            checks = runs and reading is None and any(_checks(body[row:], known))
+            quoted = "quoted" in cell.metadata.get("tags", [])  # nbval compares what it prints
+            checks = runs and reading is None and (quoted or any(_checks(body[row:], known)))
             if checks and (labels := _numbers(statement, names, pages)):
                 yield Reading(place, cell, statement, (("number", labels),), beside=True)
             if reading:

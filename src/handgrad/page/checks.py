@@ -137,7 +137,7 @@ class Given:
         self.reading = self._reading()
 
     def _reading(self):
-        reading = Reading(*self.arguments)
+        reading = Reading(*self.arguments, self.printed)
         for name in self.printed:
             label = name if name.startswith("eq-") else ""
             tex = self.page.tex(label) if label else self.page.inline(name)

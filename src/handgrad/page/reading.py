@@ -47,12 +47,12 @@ class Reading:
     output       the array whose upstream gradient is given, if no loss L is defined; the last one defined
     """
 
-    def __init__(self, letters="", columns=False, output=None, loss=None):
+    def __init__(self, letters="", columns=False, output=None, loss=None, printed=()):
         self.arrays, self.numbers, self.definitions, self.sizes = {}, {}, {}, {}
         self.operators, self.branches, self.points = {}, {}, {}
         self.columns, self.printed_output, self.printed_loss = columns, output, loss
         self.last = None
-        self.apart = _in_both_cases(letters)
+        self.apart = _in_both_cases(" ".join([letters, *printed]))
         self.parts = {}  # of a letter that is defined at 2i and at 2i + 1: what is defined so far
         self.steps = set()
         self._recurrent, self._counted = set(), 0
@@ -174,7 +174,7 @@ class Reading:
         base = letter.base
         if f"{letter.font} {base}" in self.apart:
             pass
-        elif letter.font in ("bold", "sans") or indexed and letter.font != "name":
+        elif letter.font in ("bold", "sans") or indexed and letter.font not in ("name", "cal"):
             base = base[:1].lower() + base[1:] if len(base) == 1 else base
         name = f"{letter.font} {base}" if letter.font in ("sans", "cal") else base
         name += f"_{letter.accent}" if letter.accent else ""
