@@ -153,7 +153,10 @@ def differs(e):
 
 
 def is_zero(e, reading):
-    """Whether e is 0, as a function of its letters, roots and powers; those in (0, 1) as 1/(1 + a positive one)."""
+    """Whether e is 0, as a function of its letters, roots and powers.
+
+    A letter in (0, 1) is 1/(1 + a positive one), if that is needed.
+    """
     e = sp.sympify(e).replace(sp.sign, lambda x: x / sp.Abs(x))
     if e == 0:
         return True
