@@ -1,9 +1,9 @@
 r"""Sequences over steps t = 1, 2, …: recurrences, sums from 1 to t, and proofs by induction.
 
-A letter that its own definition uses at an earlier step, such as p_t = p_{t−1} − η g_t, is kept as a letter at
-each step, and so is the part of a sum Σ_{i=1}^t that does not contain t, of which the step t adds one term. A
-claim about a step t is proved by opening the letters of this step once, or by induction: it holds at t = 1, and
-if it gives the value of one of its letters at t − 1, it holds at t.
+A letter that its own definition uses at an earlier step, such as p_t = p_{t−1} − η g_t, is kept as a
+letter at each step, and so is the part of a sum Σ_{i=1}^t that does not contain t, of which the step t
+adds one term. A claim about a step t is proved by opening the letters of this step once, or by
+induction: it holds at t = 1, and if it gives the value of one of its letters at t − 1, it holds at t.
 """
 
 import itertools
