@@ -1,9 +1,9 @@
 r"""Sequences over steps t = 1, 2, …: recurrences, sums from 1 to t, and proofs by induction.
 
-A letter that its own definition uses at an earlier step, such as p_t = p_{t−1} − η g_t, is kept as a letter at
-each step, and so is the part of a sum Σ_{i=1}^t that does not contain t, of which the step t adds one term. A
-claim about a step t is proved by opening the letters of this step once, or by induction: it holds at t = 1, and
-if it gives the value of one of its letters at t − 1, it holds at t.
+A letter that its own definition uses at an earlier step, such as p_t = p_{t−1} − η g_t, is kept as a
+letter at each step, and so is the part of a sum Σ_{i=1}^t that does not contain t, of which the step t
+adds one term. A claim about a step t is proved by opening the letters of this step once, or by
+induction: it holds at t = 1, and if it gives the value of one of its letters at t − 1, it holds at t.
 """
 
 import itertools
@@ -142,11 +142,26 @@ def flattened(e):
     return powers_apart(sp.expand(powers_apart(e)))
 
 
+def differs(e):
+    """Whether e is plainly not 0 for some numbers: a refutation, found before anything is simplified."""
+    letters = sorted(e.atoms(Indexed), key=str)
+    e = e.xreplace({a: sp.Rational(2 * n + 3, 2 * n + 8) for n, a in enumerate(letters)})
+    rest = sorted(e.free_symbols, key=str)
+    numbers = {a: sp.Integer(3) if a.is_integer else sp.Rational(n + 2, n + 5) for n, a in enumerate(rest)}
+    value = e.xreplace(numbers).evalf(30)
+    return bool(value.is_Number and value.is_finite and abs(value) > 1e-12)
+
+
 def is_zero(e, reading):
-    """Whether e is 0, as a function of its letters, roots and powers; those in (0, 1) as 1/(1 + a positive one)."""
+    """Whether e is 0, as a function of its letters, roots and powers.
+
+    A letter in (0, 1) is 1/(1 + a positive one), if that is needed.
+    """
     e = sp.sympify(e).replace(sp.sign, lambda x: x / sp.Abs(x))
     if e == 0:
         return True
+    if differs(e):
+        return False
     e = powers_apart(e)
     if sp.cancel(sp.together(e)) == 0 or sp.simplify(e) == 0:
         return True
