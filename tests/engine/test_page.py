@@ -15,7 +15,7 @@ and their gradient
 $$
 \mathrm{d}z_i = p_i \Big( \mathrm{d}p_i - \sum_j p_j\, \mathrm{d}p_j \Big),
 \quad\text{that is}\quad
-\mathrm{d}\mathbf{z} 
+\mathrm{d}\mathbf{z}
 = \mathbf{p} \circ (\mathrm{d}\mathbf{p} - \langle \mathbf{p}, \mathrm{d}\mathbf{p} \rangle) .
 $$ (eq-dz)
 """

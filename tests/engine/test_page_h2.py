@@ -56,7 +56,7 @@ def test_steps_cases_and_primes_are_proved_and_computed(label):
 
 @pytest.mark.parametrize("label", ["turned", "no-case", "one-case", "other", "no-prime"])
 def test_what_is_wrong_about_them_is_refused(label):
-    with pytest.raises((AssertionError, ValueError)):
+    with pytest.raises(AssertionError, match="not equal"):
         steps().prove("eq-" + label)
     if label != "one-case":  # which is right where x > 0
         with pytest.raises(AssertionError):
@@ -76,3 +76,17 @@ def test_a_matrix_of_numbers_is_read():
     page.given("eq-w").prove("eq-a")
     with pytest.raises(AssertionError):
         Page(page.text.replace("1 & -2", "1 & 2")).given("eq-w").prove("eq-a")
+
+
+def test_an_example_of_an_unknown_function_refutes_and_never_proves():
+    page = Page(
+        r"""$y_t = \phi(x_t)$ $$ \mathrm{d}x_t = \mathrm{d}y_t\, \phi'(x_t) $$ (eq-a)
+        $$ \mathrm{d}x_t = \mathrm{d}y_t\, \phi(x_t) $$ (eq-b)
+        $$ \phi(0) = 0 $$ (eq-c)"""
+    )
+    bend = page.given("y_t", letters="x (T); phi function")
+    bend.prove("eq-a")
+    with pytest.raises(AssertionError, match="not equal"):
+        bend.prove("eq-b")
+    with pytest.raises(AssertionError, match="one example"):
+        bend.prove("eq-c")

@@ -134,7 +134,7 @@ def _fate(setup, text, name, targets, definition):
     except (ValueError, AssertionError):
         return "refused"
     proved = not definition
-    for source, label, method in targets:
+    for source, label, _ in targets:
         given = eval(source, made)
         try:
             given.holds(label, draws=1, exact=False)

@@ -92,8 +92,8 @@ COMPARISON = re.compile(
 SWALLOWS = ("contextlib.suppress",)
 NOT_RUN = {"skip-execution", "raises-exception"}
 PAGE = "handgrad.page"
-CLAIMING = ("prove", "holds")
-"""The methods of a page that claim something; ``given`` only reads."""
+CLAIMING = ("prove", "holds", "number")
+"""The methods of a page that claim something, ``number`` in a cell that checks; ``given`` only reads."""
 
 # How the formula on the page and what is checked were compared: each reading in words.
 READINGS = {
@@ -449,7 +449,7 @@ def _page_calls(statement, names, pages):
     if isinstance(statement, ast.Assign) and all(isinstance(t, ast.Name) for t in statement.targets):
         return _chain(statement.value, names, pages)
     if isinstance(statement, ast.Expr) and isinstance(call := statement.value, ast.Call):
-        if getattr(call.func, "attr", None) in CLAIMING:
+        if getattr(call.func, "attr", None) in CLAIMING[:2]:
             before = _chain(call.func.value, names, pages)
             return None if before is None else [*before, call]
         return _chain(call, names, pages)
@@ -493,10 +493,12 @@ def _reading(place, cell, statement, names, pages):
 
 def _readings(notebook):
     """Yield a `Reading` for each statement of a notebook that belongs to the page, in order."""
-    names, pages = {}, set()
+    names, pages, known = {}, set(), {}
     for place, cell in enumerate(notebook.cells):
         runs = not NOT_RUN & set(cell.metadata.get("tags", []))
-        for statement in parse(cell.source).body if cell.cell_type == "code" else ():
+        body = parse(cell.source).body if cell.cell_type == "code" else []
+        known = imported(ast.Module(body, []), known)
+        for row, statement in enumerate(body):
             reading = _reading(place, cell, statement, names, pages) if runs else None
             for name in _rebound(statement):
                 names.pop(name, None)
@@ -505,7 +507,8 @@ def _readings(notebook):
                 pages |= {target.id for target in statement.targets}
             elif reading:
                 names = imported(reading.statement, names)
-            if runs and reading is None and (labels := _numbers(statement, names, pages)):
+            checks = runs and reading is None and any(_checks(body[row:], known))
+            if checks and (labels := _numbers(statement, names, pages)):
                 yield Reading(place, cell, statement, (("number", labels),), beside=True)
             if reading:
                 yield reading
@@ -635,7 +638,7 @@ def equations(notebook):
 
 def _page_kind(method, formula):
     """The kind of evidence that a claiming call gives for a whole equation."""
-    if method == "holds":
+    if method in ("holds", "number"):
         return "asserted"
     return "general" if sized(formula) else "exact"
 

@@ -12,8 +12,8 @@ import numpy as np
 import sympy as sp
 from sympy import Indexed, IndexedBase, KroneckerDelta
 
-from ..sums import Index, gradient, labels, total
-from .meaning import Place, Term
+from ..sums import Index, equal, gradient, labels, total
+from .meaning import STEPS, Place, Term
 from .reading import entries_of
 from .tree import Unreadable
 
@@ -67,8 +67,8 @@ class Walk:
     def _function(self, parts, at, lead, held):
         return self.function(parts[0], self.value(parts[1], at, lead, held))
 
-    def _max(self, parts, at, lead, held):
-        return self.largest([self.value(t, at, lead, held) for t in parts])
+    def _extreme(self, parts, at, lead, held):
+        return self.extreme(parts[0], [self.value(t, at, lead, held) for t in parts[1]])
 
     def _apply(self, parts, at, lead, held):
         name, order, argument = parts
@@ -110,6 +110,10 @@ class Walk:
             if p.kind == "place":
                 return self.index(p.parts[0], at, lead, held)
             return (self.shifted(self.value(p, at, lead, held)),)
+        if p[0] == "last":  # odd or even, of an index of an axis such as 2I
+            if p[1].range.known is None or p[1].range.known[-1] != 2:
+                raise Unreadable(f"{p[1]} even: expected an axis such as 2I, for {p[1]}")
+            return self.index(p[1], at, lead, held)[-1:]
         return tuple(i for part in p[1:] for i in self.index(part, at, lead, held))
 
     def flat(self, places, at, lead, held):
@@ -130,10 +134,10 @@ class Walk:
                 return self.free(name, indices, held)
             return self.kept(name, (*lead, *indices), held)
         own = len(definition.places)
-        if len(indices) < own:
+        whole = (*lead, *indices)
+        if len(whole) < own:
             raise Unreadable(f"{name}: expected {own} indices, got {len(indices)}")
-        lead = (*lead, *indices[: len(indices) - own])
-        return self.unfolded(definition, lead, indices[len(indices) - own :], held)
+        return self.unfolded(definition, whole[: len(whole) - own], whole[len(whole) - own :], held)
 
     def bound(self, places, indices):
         at = {}
@@ -150,7 +154,16 @@ class Walk:
         return at
 
     def unfolded(self, definition, lead, indices, held):
+        if definition.name in self.reading.recurrent and indices and indices[0] == (0,):
+            return self.start(definition.name, lead, indices[1:], held)
         return self.value(definition.body, self.bound(definition.places, indices), lead, held)
+
+    def start(self, name, lead, indices, held):
+        """Where a sequence begins: the letter p_0 of a p_t."""
+        first = f"{name}_0"
+        if first not in self.reading.numbers and first not in self.reading.arrays:
+            raise Unreadable(f"a sequence whose beginning {first} is not known")
+        return self.named(first, indices, lead, held)
 
     def scalar_of_loss(self, depth, held):
         """The loss: what the page calls L, or Σ dy·y over all entries of the output."""
@@ -230,11 +243,17 @@ class Symbols(Walk):
     def function(self, name, x):
         if name == "erf":
             return sp.erf(x)
+        if name == "ln" and (deltas := _deltas(x)):  # ln(a + b δ) is ln(a + b) if δ = 1, ln a if δ = 0
+            one, none = (self.function(name, x.xreplace({deltas[0]: sp.Integer(v)})) for v in (1, 0))
+            return deltas[0] * one + (1 - deltas[0]) * none
         return (
             {"ln": sp.log, "abs": sp.Abs, "sign": sp.sign}.get(name)(x)
             if name in ("ln", "abs", "sign")
             else getattr(sp, name)(x)
         )
+
+    def extreme(self, name, values):
+        return {"min": sp.Min, "max": sp.Max}[name](*values)
 
     def apply(self, name, order, x):
         if self.reading.numbers[name].kind == "logistic":
@@ -255,10 +274,9 @@ class Symbols(Walk):
         return sum((KroneckerDelta(one, n) * v() for n, v in enumerate(values)), sp.S.Zero)
 
     def delta(self, a, b):
+        if shifted := [i for i in (a, b) if not isinstance(i, (Index, sp.Integer, Indexed))]:
+            raise Unprovable(f"δ of the index {shifted[0]}")
         return KroneckerDelta(a, b)
-
-    def largest(self, values):
-        return sp.Max(*values)
 
     def relation(self, sign, a, b):
         a, b = map(sp.sympify, (a, b))
@@ -271,7 +289,7 @@ class Symbols(Walk):
         return sp.Piecewise((1, kinds[sign](a, b)), (0, True))
 
     def shifted(self, e):
-        raise Unprovable(f"the index {e}")
+        return sp.sympify(e)  # a definition may take any number; an array refuses it, see `symbol`
 
     def label(self, name, indices, lead):
         array = self.reading.array(name)
@@ -291,12 +309,53 @@ class Symbols(Walk):
         def nested(rest, index):
             if not rest:
                 return self.value(body, {**at, place: tuple(index)}, lead, held)
+            if rest[0].is_Integer:
+                return sum((nested(rest[1:], [*index, sp.Integer(n)]) for n in range(rest[0])), sp.S.Zero)
             return total(lambda i: nested(rest[1:], [*index, i]), rest[0])
 
         return nested(sizes, [])
 
     def _prod(self, parts, at, lead, held):
         raise Unprovable("a product of every length")
+
+    def _expect(self, parts, at, lead, held):
+        """E[e] = e at the mean + ½ Σ variance · ∂²e: exact if no ∂²e by one entry holds the array."""
+        e, found = sp.sympify(self.value(parts[0], at, lead, no_holding(held))), False
+        for name, array in self.reading.random.items():
+            ours = [a for a in e.atoms(Indexed, sp.Symbol) if self.symbol_is(a, name)]
+            if not ours:
+                continue
+            found = True
+            variance, mean = (self.value(t, {}) for t in array.below)
+            lengths = [self.length(size) for axis in array.axes for size in axis]
+            if {len(getattr(a, "indices", ())) for a in ours} != {len(lengths)}:
+                raise Unreadable(f"an expectation over {name}, some of whose indices are left out")
+            own, other = (
+                tuple(Index(f"{mark} {name} {n}", length, -9) for n, length in enumerate(lengths))
+                for mark in ("drawn", "other")
+            )
+            second = gradient(gradient(e, self.symbol(name, (own,))), self.symbol(name, (own,)))
+            if any(self.symbol_is(a, name) for a in second.atoms(Indexed, sp.Symbol)):
+                if not equal(gradient(second, self.symbol(name, (other,))), sp.S.Zero):
+                    raise Unprovable(f"an expectation of more than squares of {name}")
+            at_mean, second = (
+                x.replace(lambda a, n=name: self.symbol_is(a, n), lambda a, m=mean: sp.sympify(m))
+                for x in (e, second)
+            )
+            spread = second
+            for place, length in reversed(list(zip(own, lengths))):
+                spread = total(lambda i, s=spread, p=place: sp.sympify(s).xreplace({p: i}), length)
+            e = at_mean + variance * spread / 2
+        if not found:
+            raise Unreadable("an expectation of what is not random")
+        return e
+
+    @staticmethod
+    def symbol_is(atom, name):
+        """Whether an atom is an entry of this array."""
+        if isinstance(atom, Indexed):
+            return str(atom.base.label) == name
+        return atom == sp.Symbol(name, real=True)
 
     def over_all(self, axes, f):
         def nested(rest, done):
@@ -307,6 +366,10 @@ class Symbols(Walk):
             def inner(sizes, index):
                 if not sizes:
                     return nested(rest[1:], [*done, tuple(index)])
+                if sizes[0].is_Integer:
+                    return sum(
+                        (inner(sizes[1:], [*index, sp.Integer(n)]) for n in range(sizes[0])), sp.S.Zero
+                    )
                 return total(lambda i: inner(sizes[1:], [*index, i]), sizes[0])
 
             return inner(sizes, [])
@@ -315,6 +378,8 @@ class Symbols(Walk):
 
     def symbol(self, name, indices, positive=False):
         flat = tuple(i for index in indices for i in index)
+        if shifted := [i for i in flat if not isinstance(i, (Index, sp.Integer, Indexed))]:
+            raise Unprovable(f"the index {shifted[0]} of {name}")
         if flat:
             return IndexedBase(sp.Symbol(name, positive=True) if positive else name)[flat]
         return sp.Symbol(name, positive=True) if positive else sp.Symbol(name, real=True)
@@ -360,7 +425,6 @@ class Symbols(Walk):
     def back(self, e, name, axes, held):
         if name not in self.reading.definitions or name in held:
             return e
-        own = len(self.reading.definitions[name].places)
         groups = [len(a) for a in self.axes_of(name, axes)]
 
         def unfold(atom):
@@ -416,6 +480,43 @@ class Symbols(Walk):
         return self.by(scalar, name, indices, held)
 
 
+def of_indices(t, at):
+    """Whether a condition is one on indices and numbers alone, so that it never changes with an argument."""
+    if isinstance(t, Place):
+        return isinstance(at.get(t), tuple)
+    if isinstance(t, Term):
+        kinds = ("relation", "number", "size", "place", "add", "mul")
+        return t.kind in kinds and all(of_indices(p, at) for p in t.parts)
+    return True
+
+
+def no_holding(held):
+    if held:
+        raise Unreadable("an expectation with letters held")
+    return held
+
+
+def random_in(reading, t, seen=()):
+    """The arrays with a law that a Term depends on, through the definitions."""
+    found = set()
+    for kind, name, _ in entries_of(t):
+        if kind == "gradient":
+            return set(reading.random)
+        if name in reading.random:
+            found.add(name)
+        elif name in reading.definitions and name not in seen:
+            found |= random_in(reading, reading.definitions[name].body, (*seen, name))
+    return found
+
+
+def _deltas(x):
+    """The δ in a formula, outside of its sums; [] if one stands inside a sum."""
+    x = sp.sympify(x)
+    if any(total.has(KroneckerDelta) for total in x.atoms(sp.Sum)):
+        return []
+    return sorted(x.atoms(KroneckerDelta), key=str)
+
+
 class NoDifferences(Unreadable):
     """What differences do not compute; torch does."""
 
@@ -439,6 +540,18 @@ def unknown_function(name, order):
             },
         )
     return _UNKNOWN[name, order]
+
+
+def with_examples(e):
+    """An expression with an example in the place of each unknown function, so that it has numbers."""
+    u, names = sp.Dummy("u"), list(dict.fromkeys(name for name, _ in _UNKNOWN))
+    for (name, order), unknown in list(_UNKNOWN.items()):
+        if not e.has(unknown):
+            continue
+        n = names.index(name)
+        example = sp.tanh((1 + sp.Rational(n + 1, 10)) * u) + u**2 * sp.Rational(n + 3, 10)
+        e = e.replace(unknown, lambda x, example=example, order=order: sp.diff(example, u, order).subs(u, x))
+    return e
 
 
 # ---------------------------------------------------------------------------------------------------- numbers
@@ -494,6 +607,9 @@ class Numbers(Walk):
     def literal(self, n):
         return n
 
+    def extreme(self, name, values):
+        return {"min": min, "max": max}[name](values)
+
     def shifted(self, x):
         x = float(x.detach() if hasattr(x, "detach") else x)
         n = round(x)
@@ -524,6 +640,13 @@ class Numbers(Walk):
             raise Unreadable(f"a condition with {sign}")
         return self.number(int(holds[sign]))
 
+    def _mul(self, parts, at, lead, held):
+        """A term whose condition on indices does not hold is left out, whatever it would be, such as ln 0."""
+        for t in parts:
+            if t.kind == "relation" and of_indices(t, at) and self.value(t, at, lead, held) == 0:
+                return self.number(0)
+        return super()._mul(parts, at, lead, held)
+
     def label(self, name, indices, lead):
         array = self.reading.array(name)
         more = len(array.axes) - len(indices)
@@ -533,12 +656,21 @@ class Numbers(Walk):
     def whole(self, name, indices):
         """The place of an entry in the array; leading axes that are left out stand at 0."""
         flat = tuple(i for index in indices for i in index)
-        return (0,) * (self.given[name].ndim - len(flat)) + flat
+        flat = (0,) * (self.given[name].ndim - len(flat)) + flat
+        sizes = [s for axis in self.reading.array(name).axes for s in axis]
+        found = tuple(i - (size in STEPS) for i, size in zip(flat, sizes))
+        if -1 in found:
+            raise Unreadable(f"{name} at step 0, and steps begin at 1")
+        return found
+
+    def run(self, size):
+        """The values of an index: those of a step begin at 1."""
+        return range(size in STEPS, self.length(size) + (size in STEPS))
 
     def every(self, range_):
         if range_.known is None:
             raise Unreadable("nothing says what an index of a sum runs over")
-        return itertools.product(*(range(self.length(s)) for s in range_.known))
+        return itertools.product(*map(self.run, range_.known))
 
     def _sum(self, parts, at, lead, held):
         place, body = parts
@@ -550,8 +682,38 @@ class Numbers(Walk):
         terms = [self.value(body, {**at, place: index}, lead, held) for index in self.every(place.range)]
         return math.prod(terms[1:], start=terms[0])
 
+    def _expect(self, parts, at, lead, held):
+        names = sorted(random_in(self.reading, parts[0]))
+        if not names:
+            raise Unreadable("an expectation of what is not random")
+        return self.averaged(names, lambda walk: walk.value(parts[0], at, lead, no_holding(held)))
+
+    def averaged(self, names, f):
+        """The mean of f(walk) over these arrays: at the mean + ½ variance · second difference, exact for
+        squares. Four values on a line show that there is no more than squares."""
+        if not names:
+            return f(self)
+        variance, mean = (self.value(t, {}) for t in self.reading.random[names[0]].below)
+        middle = np.full(
+            self.given[names[0]].shape, float(mean.detach() if hasattr(mean, "detach") else mean)
+        )
+
+        def value(values):
+            return self.replaced(names[0], values).averaged(names[1:], f)
+
+        towards = np.random.default_rng(len(names)).standard_normal(middle.shape)
+        line = [value(middle + n * towards) for n in range(4)]
+        if abs(line[3] - 3 * line[2] + 3 * line[1] - line[0]) > 1e-9 * max(map(abs, line)):
+            raise Unreadable(f"an expectation of more than squares of {names[0]}")
+        result = line[0]
+        for at in np.ndindex(middle.shape):
+            step = np.zeros(middle.shape)
+            step[at] = 1
+            result = result + variance * (value(middle + step) + value(middle - step) - 2 * line[0]) / 2
+        return result
+
     def over_all(self, axes, f):
-        places = [list(itertools.product(*(range(self.length(s)) for s in axis))) for axis in axes]
+        places = [list(itertools.product(*map(self.run, axis))) for axis in axes]
         terms = [f(*index) for index in itertools.product(*places)]
         return sum(terms[1:], terms[0])
 
@@ -607,15 +769,20 @@ class Torch(Numbers):
         }
         self.copies = {}
 
+    def replaced(self, name, values):
+        walk = Torch(self.reading, self.sizes, {**self.given, name: values}, self.depth)
+        walk.leaves = {**self.leaves, name: walk.leaves[name]}
+        return walk
+
     def number(self, x):
         return self.torch.tensor(float(x), dtype=self.torch.float64)
 
     def as_number(self, one):
         return self.number(one)
 
-    def largest(self, values):
+    def extreme(self, name, values):
         values = [v if hasattr(v, "dtype") else self.number(v) for v in values]
-        return self.torch.stack(values).max()
+        return getattr(self.torch.stack(values), name)()
 
     def power(self, base, exponent):
         base, exponent = (x if hasattr(x, "dtype") else self.number(x) for x in (base, exponent))
@@ -646,7 +813,10 @@ class Torch(Numbers):
             values[0] = values[0] if values[0].requires_grad else values[0].clone().requires_grad_()
         y = self.value(definition.body, dict(zip(definition.places, values)), lead, held)
         for _ in range(order):
-            (y,) = self.torch.autograd.grad(y, values[0], create_graph=True)
+            if not y.requires_grad:
+                return self.number(0)  # where it is constant, as relu is below 0
+            (y,) = self.torch.autograd.grad(y, values[0], create_graph=True, allow_unused=True)
+            y = self.number(0) if y is None else y
         return y
 
     def free(self, name, indices, held):
@@ -704,6 +874,10 @@ class Digits(Numbers):
         self.moved, self.level = moved or {}, step
         self.upstreams = {}
 
+    def replaced(self, name, values):
+        moved = {key: x for key, x in self.moved.items() if key[0] != name}
+        return Digits(self.reading, self.sizes, {**self.given, name: values}, self.depth, moved, self.level)
+
     def number(self, x):
         if hasattr(x, "denominator") and not isinstance(x, int):
             return mpmath.mpf(int(x.numerator)) / int(x.denominator)
@@ -711,9 +885,6 @@ class Digits(Numbers):
 
     def as_number(self, one):
         return mpmath.mpf(one)
-
-    def largest(self, values):
-        return max(values)
 
     def power(self, base, exponent):
         return mpmath.power(base, exponent)

@@ -10,9 +10,20 @@ import numpy as np
 import sympy as sp
 
 from ..sums import Index, NotProved, equal, prove_equal
-from .algebras import Digits, NoDifferences, Symbols, Torch, Unprovable, depth_of, draw, used_with
-from .meaning import Place, Sentence, Term, items_of, letter_of, number, show_range
+from .algebras import (
+    Digits,
+    NoDifferences,
+    Symbols,
+    Torch,
+    Unprovable,
+    depth_of,
+    draw,
+    used_with,
+    with_examples,
+)
+from .meaning import ROWWISE, Place, Sentence, Term, items_of, letter_of, number, show_range
 from .reading import Reading, entries_of
+from .steps import has_steps, prove_steps
 from .tree import Unreadable, parse, split
 
 EQUATION = re.compile(r"\$\$(.*?)\$\$[ \t]*\((eq-[\w-]+)\)", re.DOTALL)
@@ -67,19 +78,21 @@ class Page:
             raise KeyError(f"label: expected one of {near or list(self.equations)}, got {label!r}")
         return self.equations[label]
 
-    def given(self, *printed, letters="", columns=False, output=None, loss=None):
+    def given(self, *printed, letters="", columns=False, output=None, loss=None, lines=None):
         """The page with some of its definitions taken for granted.
 
         printed  labels of equations, or letters that the running text defines, ``"r"`` for $r = 1/…$; in the
                  order in which they are used
         letters  all letters that these do not define: arrays with their axes, numbers, labels, functions, as
-                 in ``x (B, T, D); epsilon > 0; y (T) < V; p in (0, 1); q (T, V) distribution; phi function``
+                 in ``x (B, T, D); epsilon > 0; y (T) < V; p in (0, 1); q (T, V) distribution; phi function``;
+                 ``W (D, K) noise 1/D``, ``b (D) noise p (1-p) around 1-p``: drawn, for E, Var and Cov
         columns  whether a bold small letter is a column, as in 𝐏𝐱
         output   the array whose gradient arrives from above; by default the last that is defined
         loss     the number that is differentiated, if it is called neither L nor ⟨d𝐘, 𝐘⟩
+        lines    of an equation whose lines have names, \text{Adam} v = …, those that are taken: ``"Adam"``
         Raises Unreadable where a definition cannot be read.
         """
-        return Given(self, printed, letters, columns, output, loss)
+        return Given(self, printed, letters, columns, output, loss, lines)
 
     def prove(self, *labels):
         """As `Given.prove`, with nothing given."""
@@ -88,6 +101,10 @@ class Page:
     def holds(self, *labels):
         """As `Given.holds`, with nothing given."""
         self.given().holds(*labels)
+
+    def number(self, label, part=-1, **values):
+        """As `Given.number`, with nothing given."""
+        return self.given().number(label, part, **values)
 
     def inline(self, name):
         r"""The TeX of a formula in the running text: the only one that begins with ``name =``, or this very one.
@@ -114,8 +131,8 @@ def _without_spaces(tex):
 class Given:
     """A page whose letters and definitions are settled, so that its equations have a meaning."""
 
-    def __init__(self, page, printed, letters, columns, output, loss):
-        self.page, self.printed, self.letters = page, printed, letters
+    def __init__(self, page, printed, letters, columns, output, loss, lines=None):
+        self.page, self.printed, self.letters, self.lines = page, printed, letters, lines
         self.arguments = letters, columns, output, loss
         self.reading = self._reading()
 
@@ -125,8 +142,20 @@ class Given:
             label = name if name.startswith("eq-") else ""
             tex = self.page.tex(label) if label else self.page.inline(name)
             with _placed(label or name):
-                self._define_all(reading, split(tex), label)
+                self._define_all(reading, self._lines(split(tex)), label)
         return reading
+
+    def _lines(self, statements):
+        """The statements behind the name of a line that was asked for; all, of an equation without names."""
+        if self.lines is None or not any(s.words for s in statements):
+            return statements
+        found, words = [], ""
+        for statement in statements:
+            words = statement.words or words
+            found += [statement] * (words == self.lines)
+        if not found:
+            raise Unreadable(f"it has no line with the name {self.lines!r}")
+        return found
 
     @staticmethod
     def _define_all(reading, statements, label):
@@ -134,13 +163,20 @@ class Given:
         for statement in statements:
             if not statement.relations or statement.relations[0] != "=" or _is_condition(statement):
                 continue
+            if _opens(statement, ("so that", "that is")):  # it claims what follows from the rest
+                continue
             items = items_of(parse(statement.sides[0]))
             letter = items and getattr(items[0], "data", "") == "factor" and letter_of(items[0])
             known = letter and reading.find(letter._replace(gradient=False))
             if (
                 not letter
                 or letter.gradient
+                or letter.font == "name"
+                and letter.base in ROWWISE  # tr A = …, a claim
                 or known in reading.definitions
+                and len(items) == 2  # E(h) = … of a known E, a claim
+                or known in reading.definitions
+                and known not in reading.parts
                 and (reading.definitions[known].label == label)
             ):
                 continue
@@ -184,6 +220,9 @@ class Given:
                 for side in (left, right):
                     _occurs(local, side)
                 claims.append((left, relation, right))
+            sentence.settle()
+        if local.branches and _order([t for c in claims for t in c[::2]], local) > 1:
+            raise Unreadable("a second derivative, and a function of which only the first is known")
         if not claims:
             raise Unreadable("it claims nothing that the reader understands")
         return local, claims, restrictions
@@ -226,6 +265,25 @@ class Given:
                     for signs in _signs(reading, restrictions):
                         _prove(reading, left, relation, right, what, signs)
 
+    def refuses(self, *formulas):
+        """Refute each of these formulas of the running text, ``$…$``, printed there as something that is wrong.
+
+        Raises AssertionError if one is right, NotProved where there is neither proof nor refutation.
+        """
+        for formula in _some(formulas):
+            with _placed(formula):
+                reading, claims, restrictions = self._claims(split(self.page.inline(formula)), formula)
+                for number, (left, relation, right) in enumerate(claims):
+                    try:
+                        for signs in _signs(reading, restrictions):
+                            _prove(reading, left, relation, right, f"{formula}, claim {number + 1}", signs)
+                    except NotProved:
+                        raise
+                    except AssertionError:
+                        break
+                else:
+                    raise AssertionError("it is right, and was expected to be wrong")
+
     def holds(self, *labels, draws=2, exact=True):
         """Compute both sides of these equations on random numbers; raise an AssertionError if they differ.
 
@@ -247,7 +305,8 @@ class Given:
         """The number that an equation gives for some values: its last side, or that of another statement.
 
         part    which statement of the equation, from 0; by default the last
-        values  for each size and each letter of it, by name: ``D=64, epsilon=1e-5, n=np.ones(3)``
+        values  for each size and each letter of it, by name: ``D=64, epsilon=1e-5, n=np.ones(3)``;
+                lambda_ for λ
         """
         with _placed(label):
             reading = self._reading()
@@ -255,6 +314,7 @@ class Given:
             for statement in statements:
                 if _opens(statement, DEFINING) and self._defines(reading, statement):
                     reading.define(statement, label)
+            values = {name.removesuffix("_"): value for name, value in values.items()}
             for name, value in values.items():
                 if name not in reading.sizes and reading.named(name) is None:
                     reading.declare(
@@ -459,15 +519,37 @@ def _signs(reading, restrictions):
 
 
 def _prove(reading, left, relation, right, what, signs):
-    at, depth = _indices(reading, left, right), depth_of(reading, left, right)
+    """For each index, and for each number where an axis such as 2I has a length that is known."""
+    if relation == "=" and (has_steps(reading, left) or has_steps(reading, right)):
+        prove_steps(reading, left, right, {**places_of(left), **places_of(right)}, what)
+        return
+    at = _indices(reading, left, right)
+    known = [i for index in at.values() for i in index if i.size.is_Integer and i.size <= 4]
+    for numbers in itertools.product(*(range(int(i.size)) for i in known)):
+        chosen = dict(zip(known, map(sp.Integer, numbers)))
+        cases = {p: tuple(chosen.get(i, i) for i in index) for p, index in at.items()}
+        _prove_at(reading, left, relation, right, what, signs, cases)
+
+
+def _prove_at(reading, left, relation, right, what, signs, at):
+    depth = depth_of(reading, left, right)
     if relation == "=":
         for opaque in _levels(reading, left, right):
             walk = Symbols(reading, depth, opaque)
-            a, b = (sp.sympify(walk.value(t, at)).xreplace(signs) for t in (left, right))
+            try:
+                a, b = (sp.sympify(walk.value(t, at)).xreplace(signs) for t in (left, right))
+            except Unprovable:
+                if not opaque:  # p at t + b needs the definition of p
+                    raise
+                continue
             if not opaque:
-                if a == b:
+                if a == b or _of_unknown(a, b) and equal(a, b):
                     return
-                prove_equal(a, b)
+                prove_equal(*map(with_examples, (a, b)))  # an example of φ may refute
+                if _of_unknown(a, b):
+                    raise NotProved(
+                        f"{what}: it holds for one example of a function, and is not proved for each"
+                    )
             elif equal(a, b):
                 return
         return
@@ -511,6 +593,10 @@ def _reached(reading, name):
     return found
 
 
+def _of_unknown(*sides):
+    return any(with_examples(side) != side for side in sides)
+
+
 def _levels(reading, *terms):
     """Which definitions stay closed: first all, at last none. A derivative needs them open."""
     names = frozenset(reading.definitions)
@@ -519,16 +605,37 @@ def _levels(reading, *terms):
 
 def _differentiates(t):
     if isinstance(t, Term):
-        return t.kind in ("gradient", "partial") or any(map(_differentiates, t.parts))
+        return t.kind in ("gradient", "partial", "expect") or any(map(_differentiates, t.parts))
     return isinstance(t, tuple) and any(map(_differentiates, t))
+
+
+def _order(t, reading):
+    """How many derivatives stand inside one another; one that a definition holds counts as one more."""
+    if isinstance(t, Term):
+        inner = max([_order(part, reading) for part in t.parts], default=0)
+        if t.kind in ("gradient", "partial"):
+            return 1 + inner + any(_differentiates(d.body) for d in reading.definitions.values())
+        return inner
+    return max([_order(part, reading) for part in t], default=0) if isinstance(t, (tuple, list)) else 0
+
+
+def _sum_sign(e, strict):
+    return all(_sign(t, False) for t in e.args) and (not strict or any(_sign(t, True) for t in e.args))
 
 
 def _sign(e, strict):
     """Is e ≥ 0 (or > 0) plain from the signs of its parts?"""
+    if isinstance(e, sp.exp):
+        return True  # of a real number
+    if e.is_number:
+        return bool(e.is_positive if strict else e.is_nonnegative)
     if isinstance(e, sp.Sum):
         return _sign(e.function, strict)
+    if e.is_Add and not (plain := _sum_sign(e, strict)):
+        whole = sp.cancel(e)  # 1 − 1/(1 + exp x) is exp x/(1 + exp x)
+        return not whole.is_Add and _sign(whole, strict) or whole.is_Add and _sum_sign(whole, strict)
     if e.is_Add:
-        return all(_sign(t, False) for t in e.args) and (not strict or any(_sign(t, True) for t in e.args))
+        return plain
     if e.is_Mul:
         return all(_sign(t, strict) for t in e.args)
     if e.is_Pow and e.exp.is_Integer and e.exp.is_even and not strict:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from .tree import Unreadable, parse
 
 FUNCTIONS = {"ln", "log", "exp", "cos", "sin", "tanh", "erf", "sign"}
+EXTREMES = {"min", "max"}
 ROWWISE = {"softmax", "rowsum", "colsum", "diag", "tr"}
 
 
@@ -54,6 +55,8 @@ def show_range(range_):
 
 
 ONE = Range(())
+STEPS = ("steps",)
+"""What an index of a sequence runs over: t = 1, 2, …"""
 
 
 class Place:
@@ -153,6 +156,14 @@ class Array(NamedTuple):
     axes: tuple = ()
     kind: str = "array"
     below: tuple = ()
+
+
+class Operator(NamedTuple):
+    """LN_ε(𝐱) = x̂: a defined array as it depends on a free array, and on the free numbers that stand below."""
+
+    argument: str
+    numbers: tuple
+    result: str
 
 
 class Definition(NamedTuple):
@@ -272,7 +283,7 @@ class Sentence:
     """
 
     def __init__(self, reading):
-        self.reading, self.free = reading, {}
+        self.reading, self.free, self.summed = reading, {}, []
 
     # ---- sides
 
@@ -298,6 +309,14 @@ class Sentence:
         if isinstance(left, Matrix) or isinstance(right, Matrix):
             raise Unreadable(f"{what}: an array on one side, a number on the other")
         return left, right
+
+    def settle(self):
+        """An index of a sum over nothing but δ runs over what its letter runs over elsewhere in the statement."""
+        for place in self.summed:
+            others = [p for p in (*self.summed, *self.free.values()) if p.name == place.name]
+            known = {p.range.known for p in others} - {None}
+            if place.range.known is None and len(known) == 1:
+                place.range.join(Range(known.pop()), f"index {place}")
 
     def fresh(self, range_, name):
         return 0 if range_.known == () else Place(f"{name}", range_)
@@ -439,6 +458,7 @@ class Sentence:
                 for name in names:
                     inside[name] = Place(name)
                     places.append(inside[name])
+                    self.summed.append(inside[name])
                 if relation:
                     self.bounds(inside[names[0]], first, high[0], bound, conditions)
             elif relation:
@@ -464,6 +484,8 @@ class Sentence:
         if low == ZERO and names is not None:
             place.range.join(Range(names), f"index {place}")
             return
+        if high.kind == "place" and high.parts[0].range.known == STEPS:
+            place.range.join(Range(STEPS), f"index {place}")
         if low != ZERO:
             conditions.append(term("relation", "≤", low, term("place", place)))
         if self.size_of(size) is None:
@@ -526,20 +548,60 @@ class Sentence:
     def application(self, item, items, bound):
         """The value of a factor, which takes its argument from the items behind it if it is a function."""
         letter = letter_of(item)
+        if letter is not None and letter.font == "double" and letter.base == "E":
+            return self.expected(letter, items, bound)
         if letter is None or letter.font not in ("", "name", "bold"):
             return self.factor(item, bound), items
         name = letter.base
-        if letter.font == "name" and name == "max" and not (letter.gradient or letter.below or letter.above):
-            return self.largest(items, bound)
+        if letter.font == "name" and name in ("Var", "Cov") and not letter.gradient:
+            return self.expected(letter, items, bound)
+        if letter.font == "name" and name in EXTREMES and not letter.below and not letter.above:
+            return self.extreme(name, items, bound)
         if letter.font == "name" and name in FUNCTIONS | ROWWISE and not letter.gradient:
             return self.function(name, letter, items, bound)
         function = self.reading.function(letter)
         following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
+        if following is not None and following.children[0].data == "paren" and self.reading.branches:
+            name = self.reading.find(letter) or self.reading.find(letter._replace(font="bold"))
+            if name in self.reading.branches and not letter.gradient:
+                return self.branch(name, letter, following, bound), items[1:]
+        operator = self.reading.operators.get(self.reading.key(letter._replace(below=(), above=()), False))
+        if operator is not None and following is not None and following.children[0].data == "paren":
+            return self.operated(operator, letter, following, bound), items[1:]
         if function is not None and following is not None and following.children[0].data == "paren":
             arguments = [self.expr(c, bound) for c in clauses(following.children[0].children[0])]
             value = self.apply(function, letter.primes, arguments)
             return self.scripts(value, following.children[1:], bound), items[1:]
         return self.factor(item, bound), items
+
+    def expected(self, letter, items, bound):
+        """E[x], Var(x) or Cov(x, y): over all letters whose law is declared."""
+        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
+        atom = following and following.children[0]
+        if letter.below or letter.above or not atom or atom.data not in ("paren", "square"):
+            raise Unreadable(f"{letter.base}: expected a bracket behind it, and no scripts")
+        inside = [self.expr(c, bound) for c in clauses(atom.children[0]) if len(c.children) == 1]
+        if len(inside) != len(clauses(atom.children[0])) or len(inside) != (2 if letter.base == "Cov" else 1):
+            raise Unreadable(f"{letter.base} of {written(atom)!r}")
+
+        def mean(x):
+            return term("expect", x)
+
+        if letter.base == "E":
+            value = self.each(mean, inside[0])
+        else:
+            a, b = (self.scalar(x) for x in (inside[0], inside[-1]))
+            value = add(mean(times(a, b)), minus(times(mean(a), mean(b))))
+        return self.scripts(value, following.children[1:], bound), items[1:]
+
+    def extreme(self, name, items, bound):
+        """min(a, b) or max(a, b) of numbers."""
+        atom = items[0].children[0] if items and getattr(items[0], "data", "") == "factor" else None
+        inside = clauses(atom.children[0]) if atom is not None and atom.data == "paren" else []
+        if len(inside) < 2 or any(len(c.children) > 1 for c in inside):
+            raise Unreadable(f"{name}: expected numbers in brackets behind it")
+        value = term("extreme", name, tuple(self.scalar(self.expr(c, bound)) for c in inside))
+        return self.scripts(value, items[0].children[1:], bound), items[1:]
 
     def apply(self, function, order, arguments):
         if isinstance(function, Definition):
@@ -555,15 +617,32 @@ class Sentence:
             raise Unreadable(f"{function}: expected one argument")
         return self.each(lambda x: term("apply", function, order, x), arguments[0])
 
-    def largest(self, items, bound):
-        """max(a, b, …), of numbers."""
-        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
-        if following is None or following.children[0].data != "paren":
-            raise Unreadable("max: expected numbers in brackets, max(a, b)")
-        values = [self.scalar(self.expr(c, bound)) for c in clauses(following.children[0].children[0])]
-        if len(values) < 2:
-            raise Unreadable("max of one number")
-        return self.scripts(term("max", *values), following.children[1:], bound), items[1:]
+    def branch(self, name, letter, following, bound):
+        """f(𝐱) or f_k(𝐱), of a function of which only the Jacobian has a name."""
+        inner = clauses(following.children[0].children[0])
+        argument = self.expr(inner[0], bound) if len(inner) == 1 else None
+        if not isinstance(argument, Matrix) or () not in (argument.rows.known, argument.columns.known):
+            raise Unreadable(f"{letter}: expected one vector in the brackets")
+        self.reading.applied(name, argument if argument.columns.known == () else argument.turned)
+        array = self.reading.array(name)
+        if self.reading.find(letter) and self.reading.resolve(letter)[1]:
+            return self.scripts(self.letter(letter, bound), following.children[1:], bound)
+        value = self.open("entry", name, ((), array.axes), array, 1)
+        return self.scripts(value, following.children[1:], bound)
+
+    def operated(self, operator, letter, following, bound):
+        """The value of an operator such as LN_ε(𝐱) = x̂ at another array, and with other numbers below."""
+        inner = clauses(following.children[0].children[0])
+        if letter.above or letter.gradient or len(inner) != 1 or len(letter.below) != len(operator.numbers):
+            raise Unreadable(f"{letter}: expected what its definition shows, one array in brackets")
+        argument = self.expr(inner[0], bound)
+        if not isinstance(argument, Matrix) or () not in (argument.rows.known, argument.columns.known):
+            raise Unreadable(f"{letter}: expected a vector in the brackets")
+        numbers = [self.scalar(self.expr(tree, bound)) for tree in letter.below]
+        name = self.reading.instance(operator, argument, numbers)
+        array = self.reading.array(name)
+        value = self.open("entry", name, ((), array.axes[-1:]), array, 1)
+        return self.scripts(value, following.children[1:], bound)
 
     def function(self, name, letter, items, bound):
         if not items:
@@ -670,6 +749,8 @@ class Sentence:
             value = self.still(atom, bound)
         elif kind == "table" and str(children[0]) == "matrix":
             value = self.table(atom, bound)
+        elif kind == "table":
+            value = self.cases(atom, bound)
         elif kind == "font":
             value = self.product([self._single(child, str(children[0])) for child in children[1:]], bound)
         elif kind == "letter":
@@ -720,6 +801,27 @@ class Sentence:
             return term("choose", i, tuple(term("choose", j, row) for row in cells))
 
         return Matrix(up, along, entry)
+
+    def cases(self, atom, bound):
+        """A number in two cases of one index, "j even" and "j odd"."""
+        found, places = {}, set()
+        for row in (child for child in atom.children if getattr(child, "data", "") == "row"):
+            cells = [
+                [piece for piece in cell.children if piece.data != "nothing"]
+                for cell in row.children
+                if hasattr(cell, "data")
+            ]
+            if len(cells) != 2 or len(cells[0]) != 1 or len(cells[1]) != 2 or cells[1][1].data != "words":
+                raise Unreadable("cases: expected rows such as x & j even")
+            place = self.index_or_none(cells[1][0], bound)
+            word = str(cells[1][1].children[0]).strip(" .,")
+            if not isinstance(place, Place) or word not in ("even", "odd") or word in found:
+                raise Unreadable(f"cases: {written(cells[1][0])} {word}, expected j even, j odd")
+            places.add(place)
+            found[word] = self.scalar(self.expr(cells[0][0], bound))
+        if len(found) != 2 or len(places) != 1:
+            raise Unreadable("cases: expected j even, and j odd")
+        return term("choose", ("last", *places), (found["even"], found["odd"]))
 
     def entry_of(self, value, scripts, bound):
         """(X)_{ij}, an entry of what the bracket holds."""
@@ -814,6 +916,9 @@ class Sentence:
             )
         ):
             targets = self.targets(bottom, bound)
+            order = [digits(script.children[0]) for script in items[0].children[1:]] or ["1"]
+            if order != [str(len(targets))]:
+                raise Unreadable(f"∂ of order {order[0]} over {len(targets)} letters: {written(atom)!r}")
             letter = letter_of(items[1]) if len(items) == 2 else None
             if letter is not None and self.reading.is_loss(letter):
                 if len(targets) != 1:
@@ -857,6 +962,8 @@ class Sentence:
         return self.each(lambda x: term("held", tuple(names), x), self.expr(atom.children[0], bound))
 
     def nested(self, x, targets):
+        if "expect(" in repr(x):
+            raise Unreadable("a derivative of an expectation")
         for target in targets:
             x = term("partial", x, target)
         return x
@@ -894,9 +1001,16 @@ class Sentence:
         if known is None and plain and not letter.below and not letter.primes and not above:
             name = base
             if self.reading.may_be_index(name) and name not in bound:
-                self.free.setdefault(name, Place(name))
-                return term("place", self.free[name])
+                return term("place", self.freed(name))
+        place = bound.get(base) or (self.freed(base) if base in self.reading.steps else None)
+        if known is None and plain and not letter.below and not letter.primes and place:
+            return self.scripts(term("place", place), [_sup(a) for a in above], bound)
         return self.of_array(letter, bound)
+
+    def freed(self, name):
+        """The free index of this name; that of a step runs over the steps."""
+        steps = Range(STEPS) if name in self.reading.steps else None
+        return self.free.setdefault(name, Place(name, steps))
 
     def ones(self, base):
         value = number(base)
@@ -933,6 +1047,8 @@ class Sentence:
             value = self.ones(letter.base)
             return self.scripts(value, [_sup(a) for a in letter.above], bound)
         name, below, above = self.reading.resolve(letter)
+        if name in self.reading.branches and name not in self.reading.definitions:
+            raise Unreadable(f"nothing says at which point the function {name} is meant")
         array = self.reading.array(name)
         places, later = [], []
         for tree in above:
@@ -1076,7 +1192,9 @@ class Sentence:
             label = self.reading.find(letter)
             if label is not None and self.reading.array(label).kind == "label":
                 return term("label", label, (), self.reading.array(label).below)
-            return self.free.setdefault(name, Place(name))
+            if label in self.reading.numbers:
+                return self.letter(letter, bound)  # η_w for a number w
+            return self.freed(name)
         value = self.letter(letter, bound)
         if isinstance(value, Term) and value.kind == "label":
             return value

@@ -8,9 +8,11 @@ the same everywhere; and a definition printed for one token, x̂_j, holds for ea
 import re
 
 from .meaning import (
+    STEPS,
     Array,
     Definition,
     Matrix,
+    Operator,
     Place,
     Range,
     Sentence,
@@ -22,14 +24,15 @@ from .meaning import (
     letter_of,
     only,
     plain_letter,
+    term,
     words_of,
     written,
 )
 from .tree import GREEK, Unreadable, parse, scan
 
 ITEM = re.compile(
-    r"(?P<names>[^(<>=]+?)\s*(?P<shape>\([^)]*\))?\s*(?P<kind>>\s*0|<\s*\w+|distribution|function|logistic|"
-    r"in\s+[(\[{].*|=.*)?$"
+    r"(?P<names>[^(<>=]+?)\s*(?P<shape>\([^)]*\))?\s*(?P<kind>>\s*0|<\s*\w+|distribution|"
+    r"function by \w+|function|logistic|steps|noise\s.+|in\s+[(\[{].*|=.*)?$"
 )
 """One entry of a list of letters: names, a shape, and what else is known."""
 
@@ -46,8 +49,13 @@ class Reading:
 
     def __init__(self, letters="", columns=False, output=None, loss=None):
         self.arrays, self.numbers, self.definitions, self.sizes = {}, {}, {}, {}
+        self.operators, self.branches, self.points = {}, {}, {}
         self.columns, self.printed_output, self.printed_loss = columns, output, loss
         self.last = None
+        self.apart = _in_both_cases(letters)
+        self.parts = {}  # of a letter that is defined at 2i and at 2i + 1: what is defined so far
+        self.steps = set()
+        self._recurrent, self._counted = set(), 0
         for item in filter(None, (part.strip() for part in re.split(r";|\n", letters))):
             self.declare(item)
 
@@ -64,12 +72,21 @@ class Reading:
             for name in names:
                 self.sizes[name] = self._sizes(kind[1:])
             return
+        if kind == "steps":
+            self.steps |= set(names)
+            self.sizes["steps"] = STEPS
+            return
         axes = self._axes(found["shape"])
         below, sort = (), "array"
+        if kind.startswith("function by"):
+            self._branch(names, letter_named(kind.split()[-1]), axes)
+            return
         if kind.startswith("<"):
             sort, below = "label", self._sizes(kind[1:])
         elif kind.startswith(">"):
             sort = "positive"
+        elif kind.startswith("noise"):
+            sort, below = "noise", self._law(kind.removeprefix("noise"))
         elif kind.startswith("in"):
             sort, below = "within", kind[2:].strip()
         elif kind:
@@ -77,12 +94,61 @@ class Reading:
         for name in names:
             self._enter(letter_named(name), Array("", axes, sort, below))
 
+    def _law(self, text):
+        """Variance and mean of the independent entries of an array, as Terms: ``p(1-p) around p``."""
+        found = []
+        for part in f"{text} around 0".split(" around ")[:2]:
+            tex = re.sub(r"(?<!\\)\b[A-Za-z]{2,}", lambda m: tex_name(m[0]), part)
+            sentence = Sentence(self)
+            found.append(sentence.scalar(sentence.side(scan(tex))))
+            if sentence.free:
+                raise Unreadable(
+                    f"letters: the law {text.strip()!r} has letters that no entry before it declares"
+                )
+        return tuple(found)
+
+    @property
+    def random(self):
+        """The arrays whose entries are drawn, by name: what an expectation averages over."""
+        return {n: a for n, a in {**self.numbers, **self.arrays}.items() if a.kind == "noise"}
+
+    def _branch(self, names, slope, axes):
+        """A vector-valued function of a vector, of which nothing is known but how its Jacobian is called.
+
+        It is used at one point. There it has any value and any Jacobian J_kj = ∂f_k/∂x_j, so for first
+        derivatives c_k + Σ_j J_kj x_j with any c and 𝐉 stands for every function.
+        """
+        if len(names) != 1 or len(axes) != 1:
+            raise Unreadable("letters: expected one function, with one axis, such as 'f (D) function by J'")
+        name = self._enter(letter_named(names[0]), Array("", axes))
+        self.branches[name] = self._enter(slope, Array("", axes * 2)), name + " at its point"
+        self.arrays[name + " at its point"] = Array(name + " at its point", axes)
+
+    def applied(self, name, argument):
+        """Enter at which point a function is used. Raises Unreadable for a second point."""
+        slope, constant = self.branches[name]
+        argument.rows.join(Range(self.arrays[name].axes[0]), f"the argument of {name}")
+        probe, k, m = Place("entry"), Place("k", Range(self.arrays[name].axes[0])), Place("m", argument.rows)
+        point = repr(argument.entry(probe, 0))
+        if free_places(argument.entry(probe, 0)) - {probe}:
+            raise Unreadable(f"{name} at an array with an index of its own")
+        if name in self.definitions:
+            if self.points[name] != point:
+                raise Unreadable(f"{name} is used at two points, and its Jacobian is known at one")
+            return
+        self.points[name] = point
+        inner = Term("sum", (m, Term("mul", (Term("entry", (slope, (k, m))), argument.entry(m, 0)))))
+        body = Term("add", (Term("entry", (constant, (k,))), inner))
+        self.definitions[name] = Definition(name, (k,), body)
+
     def _axes(self, shape):
         parts = [part.strip() for part in (shape or "()").strip("() ").split(",")]
         return tuple(self._sizes(part) for part in parts if part and part != "1")
 
     def _sizes(self, text):
         """The sizes whose product a text is: HK, 2I, D, H_kv K."""
+        if text.strip() == "steps":
+            return STEPS
         found = []
         for name in re.findall(r"\d+|[A-Za-z](?:_(?:\w\w+|\w))?'*", text):
             known = self.sizes.get(name)
@@ -106,7 +172,9 @@ class Reading:
     def key(self, letter, indexed):
         """The one name of a letter, in whatever font: entries x_ti and the array 𝐗 are both x."""
         base = letter.base
-        if letter.font in ("bold", "sans") or indexed and letter.font != "name":
+        if f"{letter.font} {base}" in self.apart:
+            pass
+        elif letter.font in ("bold", "sans") or indexed and letter.font != "name":
             base = base[:1].lower() + base[1:] if len(base) == 1 else base
         name = f"{letter.font} {base}" if letter.font in ("sans", "cal") else base
         name += f"_{letter.accent}" if letter.accent else ""
@@ -118,13 +186,14 @@ class Reading:
 
     def candidates(self, letter):
         """The ways to read a letter: (name, indices below, scripts above), the most of it in the name first."""
-        for ups in [True, False] if any(map(qualifier, letter.above)) else [False]:
+        naming = [t for t in letter.above if qualifier(t) and not digits(t)]  # β₁² is no β₂
+        for ups in [True, False] if naming else [False]:
             for downs in [True, False] if any(map(qualifier, letter.below)) else [False]:
                 below = [t for t in letter.below if not (downs and qualifier(t))]
-                above = [t for t in letter.above if not (ups and qualifier(t))]
+                above = [t for t in letter.above if not (ups and t in naming)]
                 named = letter._replace(
                     below=tuple(t for t in letter.below if downs and qualifier(t)),
-                    above=tuple(t for t in letter.above if ups and qualifier(t)),
+                    above=tuple(t for t in letter.above if ups and t in naming),
                     gradient=False,
                 )
                 yield named, below, above
@@ -218,7 +287,9 @@ class Reading:
         if not letter or letter.gradient:
             raise Unreadable(f"{label}: expected a letter on the left, to be defined")
         known = self._resolved(letter)
-        if known is not None and known[0] in self.definitions:
+        if known is not None and STEPS in self._axes_of(known[0]) and [*map(digits, known[1])] == ["0"]:
+            known = None  # where a sequence begins, u_0, is a letter of its own
+        if known is not None and known[0] in self.definitions and known[0] not in self.parts:
             raise Unreadable(f"{label}: two definitions of one letter, {known[0]}")
         sentence, squared = Sentence(self), False
         if known is not None:
@@ -231,6 +302,8 @@ class Reading:
             if above and not squared:
                 raise Unreadable(f"{label}: {letter} with a power on the left")
             name = self.key(named, bool(below) or letter.font == "bold") + ("^2" if squared else "")
+            if name in self.definitions or name in self.arrays and not below and letter.font != "bold":
+                raise Unreadable(f"{label}: two letters with the name {name}")
         places = [p for tree in below for p in sentence.positions(tree, {}, self._axes_of(name))]
         if not all(isinstance(p, Place) for p in places) or len(set(places)) < len(places):
             places = self._paired(places, name, label)
@@ -266,11 +339,44 @@ class Reading:
             raise Unreadable(
                 f"{label}: {', '.join(sentence.free)} on the right of {name}, and not on the left"
             )
+        if name in self.parts or any(_literal(p) is not None for p in places):
+            places, body = self._part(name, tuple(places), axes, body, label)
         self.definitions[name] = Definition(name, tuple(places), body, label)
         beside = statement.words.lower().startswith(("with", "where")) or not label
         if self.last is None or not beside:
             self.last = name  # what the running text defines, or a line behind "with", is not the output
         return name
+
+    def _part(self, name, places, axes, body, label):
+        """One of the cases of a definition, such as y_2i beside y_(2i+1); together with the others, if it is the last."""
+        where = [n for n, p in enumerate(places) if _literal(p) is not None]
+        size = axes[where[0]][-1] if len(where) == 1 else None
+        known = self.parts.setdefault(name, {})
+        number = _literal(places[where[0]]) if where else None
+        if not isinstance(size, int) or not 0 <= number < size or number in known:
+            raise Unreadable(
+                f"{label}: {name} is defined at {places}, expected one number on an axis such as 2I"
+            )
+        if known:
+            first = next(iter(known.values()))[0]
+            if len(first) != len(places):
+                raise Unreadable(
+                    f"{label}: {name} is defined with {len(places)} indices and with {len(first)}"
+                )
+            own, theirs = list(flat(places)), list(flat(first))
+            if len(own) != len(theirs) or where != [
+                n for n, p in enumerate(first) if _literal(p) is not None
+            ]:
+                raise Unreadable(f"{label}: the cases of {name} have unlike indices")
+            body, places = renamed(body, dict(zip(own, theirs))), first
+        known[number] = places, body
+        if len(known) < size:
+            return places, body
+        del self.parts[name]
+        case, at = Place("case", Range((size,))), where[0]
+        last = ("pair", places[at][1], case) if isinstance(places[at], tuple) else case
+        bodies = tuple(known[n][1] for n in range(size))
+        return (*places[:at], last, *places[at + 1 :]), term("choose", case, bodies)
 
     def put(self, letter, side):
         """Give a free letter a value from here on, as the condition of a claim does: ε = 0, p_tj = 1/V."""
@@ -288,8 +394,9 @@ class Reading:
         self.definitions[name] = Definition(name, tuple(places), sentence.scalar(body))
 
     def _paired(self, places, name, label):
-        if all(isinstance(p, (Place, tuple)) for p in places):
-            return places
+        if all(isinstance(p, (Place, tuple, int)) and not isinstance(p, Term) for p in places):
+            if len(set(flat(places))) == len([*flat(places)]):
+                return places
         raise Unreadable(f"{label}: {name} is defined at {places}, expected indices")
 
     def _axes_of(self, name):
@@ -314,24 +421,79 @@ class Reading:
     def _define_function(self, items, right, label):
         letter = letter_of(items[0])
         inner = items[1].children[0]
-        if letter is None or inner.data != "paren" or letter.primes:
+        if letter is None or inner.data != "paren" or letter.primes or len(items[1].children) > 1:
             raise Unreadable(f"{label}: expected a letter or a function of letters on the left")
         arguments = [plain_letter(c) for c in clauses(inner.children[0])]
         if None in arguments:
             raise Unreadable(f"{label}: expected letters as arguments of {letter}")
         if any(a.base == "e" for a in arguments):
             raise Unreadable(f"{label}: an argument that is called e, as e^x is the exponential")
+        if len(arguments) == 1 and self.find(arguments[0]) in self.arrays:
+            return self._define_operator(letter, arguments[0], right, label)
         name = self.key(letter, False)
         if name in self.definitions:
             raise Unreadable(f"{label}: two definitions of one letter, {name}")
         if name not in self.numbers:
             self.numbers[name] = Array(name, (), "function")
-        places = tuple(Place(a.base) for a in arguments)
+        places = tuple(Place(a.base + "'" * a.primes) for a in arguments)
+        if any(a.below or a.above for a in arguments) or len({p.name for p in places}) < len(places):
+            raise Unreadable(f"{label}: expected different letters without indices as arguments of {letter}")
         body = Sentence(self).expr(parse(right), {p.name: p for p in places})
         if isinstance(body, Matrix):
             raise Unreadable(f"{label}: an array as the value of the function {name}")
         self.definitions[name] = Definition(name, places, body, label)
         return name
+
+    def _define_operator(self, letter, argument, right, label):
+        """LN_ε(𝐱) = x̂, where x̂ is defined by 𝐱 and ε, which are free."""
+        value = plain_letter(parse(right))
+        below = [plain_letter(tree) for tree in letter.below]
+        found = [other and self.find(other) for other in (argument, value, *below)]
+        name = self.key(letter._replace(below=(), above=()), False)
+        if None in found or letter.above or found[1] not in self.definitions:
+            raise Unreadable(
+                f"{label}: expected known letters around {letter}, and a defined one on the right"
+            )
+        if any(other in self.definitions for other in (found[0], *found[2:])) or name in self.operators:
+            raise Unreadable(f"{label}: {letter}, or a letter that it depends on, is defined already")
+        if len(self.definitions[found[1]].places) != 1:
+            raise Unreadable(f"{label}: expected a vector as the value of {letter}")
+        self.operators[name] = Operator(found[0], tuple(found[2:]), found[1])
+        return name
+
+    def instance(self, operator, argument, numbers):
+        """The name of a copy of all that an operator's value depends on, with other values for its letters."""
+        mark = f" of {len(self.definitions)}"
+        free = (operator.argument, *operator.numbers)
+        depends = {}
+
+        def follows(name):  # does this letter depend on what is replaced?
+            if name not in depends:
+                depends[name] = name in free
+                used = self.definitions[name].body if name in self.definitions else ()
+                depends[name] |= any([follows(other) for other in names_in(used)])
+            return depends[name]
+
+        follows(operator.result)
+        renamed = {name: name + mark for name, does in depends.items() if does}
+        if operator.argument not in renamed:
+            raise Unreadable(f"{operator.result} does not depend on {operator.argument}")
+        for name, new in renamed.items():
+            array = self.array(name)._replace(name=new)
+            (self.arrays if array.axes else self.numbers)[new] = array
+            if name in self.definitions:
+                old = self.definitions[name]
+                self.definitions[new] = old._replace(name=new, body=with_names(old.body, renamed))
+        length = argument.rows if argument.columns.known == () else argument.columns
+        length.join(Range(self.array(operator.argument).axes[-1]), f"the argument in brackets, {mark}")
+        place = Place("entry", length)
+        at = [0 if r.known == () else place for r in (argument.rows, argument.columns)]
+        bodies = [((place,), argument.entry(*at)), *[((), number) for number in numbers]]
+        for name, (places, body) in zip(free, bodies):
+            if free_places(body) - set(places):
+                raise Unreadable("an operator at an array with an index of its own")
+            self.definitions[name + mark] = Definition(name + mark, places, body)
+        return operator.result + mark
 
     def leading(self, name, extra):
         """The leading axes that a formula for one token leaves out, the last `extra` of them."""
@@ -348,11 +510,19 @@ class Reading:
                         continue
                     todo.append(used)
                     axes = self.array(used).axes
-                    if used not in self.definitions and len(axes) - count > len(longest):
+                    if len(axes) - count > len(longest):
                         longest = axes[: len(axes) - count]
         if len(longest) < extra:
             raise Unreadable(f"{name}: {extra} indices too many")
         return longest[len(longest) - extra :]
+
+    @property
+    def recurrent(self):
+        """The sequences: the letters that their own definitions lead back to, as p_t = p_{t−1} − η g_t does."""
+        if len(self.definitions) != self._counted:
+            uses = {name: {used for _, used, _ in entries_of(d.body)} for name, d in self.definitions.items()}
+            self._recurrent, self._counted = {n for n in uses if n in _led_to(n, uses)}, len(uses)
+        return self._recurrent
 
     @property
     def output(self):
@@ -367,6 +537,43 @@ class Reading:
         if self.printed_loss:
             return self.named(self.printed_loss)
         return "L" if "L" in self.definitions and not self.printed_output else None
+
+
+def _in_both_cases(letters):
+    r"""The capitals of a font whose small letter is declared as well, \mathsf{C} beside \mathsf{c}: two letters."""
+    found = set(re.findall(r"\\math(bf|sf|cal)\{(\w)\}", letters))
+    fonts = {"bf": "bold", "sf": "sans", "cal": "cal"}
+    return {
+        f"{fonts[font]} {base}" for font, base in found if base.isupper() and (font, base.lower()) in found
+    }
+
+
+def _literal(place):
+    """The number that an index is, or that a pair ends in; None for a letter."""
+    if isinstance(place, tuple) and not isinstance(place, Term):
+        place = place[-1]
+    return place if isinstance(place, int) else None
+
+
+def renamed(t, names):
+    """A Term with other indices."""
+    if isinstance(t, Place):
+        return names.get(t, t)
+    if isinstance(t, Term):
+        return Term(t.kind, tuple(renamed(p, names) for p in t.parts))
+    if isinstance(t, tuple) and not isinstance(t, Definition):
+        return tuple(renamed(p, names) for p in t)
+    return t
+
+
+def _led_to(name, uses):
+    found, todo = set(), [*uses[name]]
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found.add(one)
+            todo += uses.get(one, ())
+    return found
 
 
 def flat(places):
@@ -391,6 +598,44 @@ def entries_of(t):
     elif isinstance(t, tuple) and not isinstance(t, Definition):
         for part in t:
             yield from entries_of(part)
+
+
+def names_in(t):
+    """The names of all letters in a Term, also of those whose gradient is taken, or that are held."""
+    if isinstance(t, Term) and t.kind == "held":
+        return [*t.parts[0], *names_in(t.parts[1])]
+    if isinstance(t, Term) and t.kind in ("entry", "gradient", "label"):
+        return [t.parts[0], *names_in(t.parts[1])]
+    if isinstance(t, Definition):
+        return names_in(t.body)
+    return [name for part in t for name in names_in(part)] if isinstance(t, tuple) else []
+
+
+def with_names(t, new):
+    """A Term with other names of its letters. Raises Unreadable where it holds the gradient of one of them."""
+    if isinstance(t, Term) and t.kind in ("entry", "gradient", "label"):
+        if t.kind == "gradient" and t.parts[0] in new:
+            raise Unreadable(f"an operator whose value holds the gradient by {t.parts[0]}")
+        rest = tuple(with_names(part, new) for part in t.parts[1:])
+        return t._replace(parts=(new.get(t.parts[0], t.parts[0]), *rest))
+    if isinstance(t, Term) and t.kind == "held":
+        return t._replace(parts=(tuple(new.get(n, n) for n in t.parts[0]), with_names(t.parts[1], new)))
+    if isinstance(t, Term):
+        return t._replace(parts=with_names(t.parts, new))
+    if isinstance(t, Definition):
+        return t._replace(body=with_names(t.body, new))
+    return tuple(with_names(part, new) for part in t) if isinstance(t, tuple) else t
+
+
+def free_places(t):
+    """The indices of a Term that no sum binds."""
+    if isinstance(t, Place):
+        return {t}
+    if isinstance(t, Term) and t.kind in ("sum", "prod"):
+        return free_places(t.parts[1]) - {t.parts[0]}
+    if isinstance(t, Definition) or not isinstance(t, tuple):
+        return set()
+    return set().union(*map(free_places, t))
 
 
 def qualifier(tree):

@@ -1,0 +1,202 @@
+r"""Sequences over steps t = 1, 2, …: recurrences, sums from 1 to t, and proofs by induction.
+
+A letter that its own definition uses at an earlier step, such as p_t = p_{t−1} − η g_t, is kept as a letter at
+each step, and so is the part of a sum Σ_{i=1}^t that does not contain t, of which the step t adds one term. A
+claim about a step t is proved by opening the letters of this step once, or by induction: it holds at t = 1, and
+if it gives the value of one of its letters at t − 1, it holds at t.
+"""
+
+import itertools
+
+import sympy as sp
+from sympy import Indexed, IndexedBase
+
+from ..sums import NotProved
+from .algebras import Symbols, Unprovable, depth_of
+from .meaning import STEPS, UNIT, Place, Term, term, times
+from .tree import Unreadable
+
+
+def has_steps(reading, t):
+    """Whether a Term speaks of steps: by an index, or by a letter that has a value at each."""
+    if isinstance(t, Place):
+        return t.range.known == STEPS
+    if isinstance(t, Term) and t.kind == "let":
+        return any(has_steps(reading, x) for x in t.parts[2])
+    if isinstance(t, Term) and t.kind in ("entry", "gradient"):
+        if STEPS in reading.array(t.parts[0]).axes:
+            return True
+    if isinstance(t, tuple):
+        return any(has_steps(reading, x) for x in t)
+    return False
+
+
+class Steps(Symbols):
+    """With symbols, of which those of a sequence stay letters, step by step."""
+
+    def __init__(self, reading, depth=0):
+        super().__init__(reading, depth)
+        self.runs, self.nested, self.steps = {}, 0, set()
+
+    def shifted(self, e):
+        return sp.expand(e)
+
+    def symbol(self, name, indices, positive=False):
+        flat = tuple(i for index in indices for i in index)
+        letter = sp.Symbol(name, positive=True) if positive else sp.Symbol(name, real=True)
+        return IndexedBase(letter)[flat] if flat else letter
+
+    def unfolded(self, definition, lead, indices, held):
+        if definition.name in self.reading.recurrent and indices[0] != (0,):
+            array = self.reading.array(definition.name)
+            return self.symbol(definition.name, (*lead, *indices), array.kind == "positive")
+        return super().unfolded(definition, lead, indices, held)
+
+    def _sum(self, parts, at, lead, held):
+        place, body = parts
+        if place.range.known != STEPS:
+            return super()._sum(parts, at, lead, held)
+        here, last, factors = term("place", place), None, []
+        for factor in body.parts if body.kind == "mul" else (body,):
+            if factor.kind == "relation" and factor.parts[:2] == ("≤", here) and last is None:
+                last = self.value(factor.parts[2], at, lead, held)
+            elif factor != term("relation", "≤", UNIT, here):  # all steps are ≥ 1
+                factors.append(factor)
+        if last is None:
+            raise Unprovable("a sum over all steps, without a last one")
+        i = sp.Symbol(f"step {self.nested}", integer=True, positive=True)
+        self.nested += 1
+        e = self.value(times(*factors), {**at, place: (i,)}, lead, held)
+        self.nested -= 1
+        if last.is_Integer:
+            return sum((e.subs(i, n) for n in range(1, int(last) + 1)), sp.S.Zero)
+        outside, e = powers_apart(e).as_independent(i, as_Add=False)
+        return outside * sp.Add(*(self.run(t, i, last) for t in sp.Add.make_args(flattened(e))))
+
+    def run(self, t, i, last):
+        """The sum of t for i from 1 to last: what does not contain i, times a letter for the rest."""
+        outside, inside = t.as_independent(i, as_Add=False)
+        if inside.free_symbols & self.steps:
+            raise Unprovable(f"a sum whose terms {inside} do not fall apart into their step and the last")
+        rest = sp.Lambda(i, sp.powsimp(inside))
+        name = self.runs.setdefault(rest, f"run {len(self.runs)}")
+        return outside * IndexedBase(sp.Symbol(name, real=True))[last]
+
+    # ---- opening the letters of a step
+
+    def rule(self, atom):
+        """What a letter of a sequence is at its step, from those before; None for another."""
+        name, step = atom.base.label.name, atom.indices[0]
+        for rest, known in self.runs.items():
+            if known == name:
+                before = 0 if step == 1 else atom.base[sp.expand(step - 1)]
+                return sp.S.Zero if step == 0 else before + rest(step)
+        if name not in self.reading.recurrent:
+            return None
+        definition = self.reading.definitions[name]
+        indices = tuple((index,) for index in atom.indices)
+        if step == 0:
+            return super().unfolded(definition, (), indices, frozenset())
+        return self.value(definition.body, self.bound(definition.places, indices))
+
+    def opened(self, e, first):
+        """e, with all letters of the step `first` and of later ones made of those of earlier steps."""
+        e = sp.sympify(e)
+        for _ in range(100):
+            found = {}
+            for atom in e.atoms(Indexed):
+                later = sp.expand(atom.indices[0] - first)
+                if later.is_nonnegative and (value := self.rule(atom)) is not None:
+                    found[atom] = value
+            if not found:
+                return e
+            e = e.xreplace(found)
+        raise Unprovable("a recurrence that does not end")
+
+    def by(self, scalar, name, indices, held):
+        if name in self.reading.definitions:
+            raise Unprovable(f"a derivative by {name}, which is defined")
+        entry, letter = self.free(name, indices, held), sp.Dummy(real=True)
+        if not isinstance(entry, (Indexed, sp.Symbol)):
+            raise Unprovable(f"a derivative by {name}, which is no letter of its own")
+        scalar = self.opened(scalar, indices[0][0]) if indices else sp.sympify(scalar)
+        if not scalar.has(entry):
+            raise Unreadable(f"a derivative by {name} of something in which it does not occur")
+        return scalar.xreplace({entry: letter}).diff(letter).xreplace({letter: entry})
+
+    def _gradient(self, parts, at, lead, held):
+        raise Unprovable("a gradient through steps of any number")
+
+
+def powers_apart(e):
+    """Powers of sums of exponents, and of products, as products of powers; no base is 0."""
+    e = sp.expand_power_base(sp.sympify(e)).replace(
+        lambda x: x.is_Pow and sp.expand(x.exp).is_Add,
+        lambda x: sp.Mul(*(x.base**part for part in sp.expand(x.exp).args)),
+    )
+    return sp.expand_power_base(e)
+
+
+def flattened(e):
+    """The same, and products multiplied out."""
+    return powers_apart(sp.expand(powers_apart(e)))
+
+
+def is_zero(e, reading):
+    """Whether e is 0, as a function of its letters, roots and powers; those in (0, 1) as 1/(1 + a positive one)."""
+    e = sp.sympify(e).replace(sp.sign, lambda x: x / sp.Abs(x))
+    if e == 0:
+        return True
+    e = powers_apart(e)
+    if sp.cancel(sp.together(e)) == 0 or sp.simplify(e) == 0:
+        return True
+    shares = {
+        sp.Symbol(name, positive=True): 1 / (1 + sp.Symbol(f"{name} apart", positive=True))
+        for name, array in reading.numbers.items()
+        if array.kind == "within" and array.below.replace(" ", "") == "(0,1)"
+    }
+    return bool(shares) and sp.simplify(e.subs(shares)) == 0
+
+
+def prove_steps(reading, left, right, places, what):
+    """Prove that two Terms are equal at every step. Raises AssertionError at a step where they are not."""
+    walk = Steps(reading, depth_of(reading, left, right))
+    steps = [p for p in places if p.range.known == STEPS]
+    others = [p for p in places if p.range.known != STEPS]
+    for place in others:
+        if not all(isinstance(size, int) for size in place.range.known or ("?",)):
+            raise Unprovable(f"{what}: steps, and an index {place} over {place.range.known}")
+    ranges = [itertools.product(*map(range, p.range.known)) for p in others]
+    for index in itertools.product(*ranges):
+        at = {p: tuple(map(sp.Integer, i)) for p, i in zip(others, index)}
+        at |= {p: (sp.Symbol(p.name, integer=True, positive=True),) for p in steps}
+        walk.steps = {at[p][0] for p in steps}
+        difference = sp.sympify(walk.value(left, at)) - walk.value(right, at)
+        if len(steps) > 1:
+            raise Unprovable(f"{what}: a claim about several steps, {steps}")
+        if not steps:
+            if not is_zero(walk.opened(difference, 0), reading):
+                raise AssertionError(f"{what}: the sides differ by {walk.opened(difference, 0)}")
+            continue
+        _induction(walk, difference, at[steps[0]][0], what)
+
+
+def _induction(walk, difference, t, what):
+    if is_zero(walk.opened(difference, t), walk.reading):
+        return
+    for n in (1, 2):
+        at_n = walk.opened(difference.subs(t, n), 0)
+        if not is_zero(at_n, walk.reading):
+            raise AssertionError(f"{what}: at {t} = {n} the sides differ by {sp.simplify(at_n)}")
+    # by induction: the claim at t − 1 gives one of its letters there
+    unopened = sorted((a for a in difference.atoms(Indexed) if walk.rule(a) is not None), key=str)
+    for letter in unopened:
+        unknown = sp.Dummy(real=True)
+        slope = sp.diff(difference.xreplace({letter: unknown}), unknown)
+        if letter.indices[0] != t or slope.has(unknown) or is_zero(slope, walk.reading):
+            continue
+        value = -difference.xreplace({letter: sp.S.Zero}) / slope
+        step = walk.opened(difference, t).xreplace({letter.subs(t, t - 1): value.subs(t, t - 1)})
+        if is_zero(step, walk.reading):
+            return
+    raise NotProved(f"{what}: no induction over {t}; the sides differ by {difference}")
