@@ -27,3 +27,15 @@ def test_a_name_below_is_no_index_of_an_array_of_that_letter():
     counts.prove("eq-all")
     with pytest.raises((Unreadable, AssertionError)):
         counts.prove("eq-wrong")
+
+
+def test_a_sum_that_goes_beyond_its_axis_is_refused():
+    text = "$h_t = \\sum_{s=0}^{t} a_{ts} x_s$ $$ h_t = \\sum_{s=0}^{%s} a_{ts} x_s $$ (eq-h)"
+    letters = "a (T, T); x (T)"
+    Page(text % "t").given("h_t = \\sum_{s=0}^{t} a_{ts} x_s", letters=letters).holds("eq-h")
+    with pytest.raises((Unreadable, AssertionError)):
+        Page(text % "t + 1").given("h_t = \\sum_{s=0}^{t} a_{ts} x_s", letters=letters).holds("eq-h")
+    later = "$$ \\sum_{t=s}^{%s} a_{ts} = \\sum_{t} [t \\ge s] a_{ts} $$ (eq-later)"
+    Page(later % "T - 1").given(letters="a (T, T)").holds("eq-later")
+    with pytest.raises(Unreadable, match="goes up to"):
+        Page(later % "T + 1").given(letters="a (T, T)").holds("eq-later")

@@ -623,6 +623,16 @@ class Numbers(Walk):
     def delta(self, a, b):
         return self.number(int(a == b))
 
+    def _relation(self, parts, at, lead, held):
+        sign, left, right = parts
+        if sign != "up to":
+            return super()._relation(parts, at, lead, held)
+        place, last = left.parts[0], self.value(right, at, lead, held)
+        size = math.prod(map(self.length, place.range.known))
+        if last >= size:
+            raise Unreadable(f"the index {place} of a sum goes up to {last}, its axis has {size}")
+        return self.relation("≤", self.value(left, at, lead, held), last)
+
     def relation(self, sign, a, b):
         a, b = (float(x.detach() if hasattr(x, "detach") else x) for x in (a, b))
         holds = {"=": a == b, "≠": a != b, "≤": a <= b, "≥": a >= b, "<": a < b, ">": a > b}

@@ -489,7 +489,7 @@ class Sentence:
         if low != ZERO:
             conditions.append(term("relation", "≤", low, term("place", place)))
         if self.size_of(size) is None:
-            conditions.append(term("relation", "≤", term("place", place), high))
+            conditions.append(term("relation", "up to", term("place", place), high))
         else:
             place.range.join(Range(self.size_of(size)), f"index {place}")
 
