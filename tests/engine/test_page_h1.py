@@ -66,7 +66,8 @@ def test_the_order_of_a_derivative_is_the_number_of_its_letters():
 
 def test_the_argument_of_a_function_may_have_a_power():
     page = Page(
-        r"$$ E(h) = h^2 + \frac{a}{h} $$ (eq-e) $$ h_\star = (a/2)^{1/3}, \quad E(h_\star) = 3 h_\star^2 $$ (eq-a)"
+        r"$$ E(h) = h^2 + \frac{a}{h} $$ (eq-e) "
+        r"$$ h_\star = (a/2)^{1/3}, \quad E(h_\star) = 3 h_\star^2 $$ (eq-a)"
     )
     page.given("eq-e", "eq-a", letters="a > 0").prove("eq-a")
 

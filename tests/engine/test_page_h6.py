@@ -6,7 +6,8 @@ from handgrad.page import Page, Unreadable
 
 HEAD = Page(
     r"""$\mathsf{c} = \mathsf{Q}^\top\mathsf{K}/\sqrt K$ and $\mathsf{V} = \mathsf{C}\mathsf{X}$; in print is
-$\mathrm{d}\mathsf{Q} = \mathsf{K}\,\mathrm{d}\mathsf{c}/\sqrt K$, and $\mathrm{d}\mathsf{K} = \mathsf{Q}\,\mathrm{d}\mathsf{c}/\sqrt K$.
+$\mathrm{d}\mathsf{Q} = \mathsf{K}\,\mathrm{d}\mathsf{c}/\sqrt K$, and
+$\mathrm{d}\mathsf{K} = \mathsf{Q}\,\mathrm{d}\mathsf{c}/\sqrt K$.
 
 $$ \mathrm{d}\mathsf{Q} = \mathsf{K}\,\mathrm{d}\mathsf{c}^\top/\sqrt K $$ (eq-a)
 

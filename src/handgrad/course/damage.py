@@ -1,10 +1,10 @@
-r"""Would a slip of the typesetter be noticed? Every printed formula is damaged, and its own checks must refuse it.
+r"""Would a slip of the typesetter be noticed? Each printed formula is damaged; its own checks must refuse it.
 
 `score` takes the statements of a notebook that read the page (`evidence.replay`), and runs them on copies of
-the page in which one formula has one edit (`page.edits`). An edit is refused if it cannot be read any more, if
-numbers show that it is wrong, or if its proof fails. What is left is true as it stands, such as δ_ji for δ_ij:
-then the page proves the edited formula too, and it is counted as another way to say the same. An edit that is
-neither refused nor proved has survived, and is a gap.
+the page in which one formula has one edit (`page.edits`). An edit is refused if it cannot be read any more,
+if numbers show that it is wrong, or if its proof fails. What is left is true as it stands, such as δ_ji for
+δ_ij: then the page proves the edited formula too, and it is counted as another way to say the same. An edit
+that is neither refused nor proved has survived, and is a gap.
 
 A definition is damaged as well, and the later equations that use it must notice.
 
@@ -34,7 +34,10 @@ KEPT = Path("_build/damage")
 
 @dataclass
 class Score:
-    """What became of the edits of one label: how many, those refused, those that say the same, those alive."""
+    """What became of the edits of one label.
+
+    How many, those refused, those that say the same, those alive.
+    """
 
     label: str
     definition: bool
@@ -168,7 +171,8 @@ def main(arguments=None):
             kind = "definition" if one.definition else "claim"
             same, alive = len(one.same), len(one.alive)
             print(
-                f"{one.label} ({kind}): {one.edits} edits, {one.refused} refused, {same} the same, {alive} alive"
+                f"{one.label} ({kind}): {one.edits} edits, {one.refused} refused, "
+                f"{same} the same, {alive} alive"
             )
             for line in one.alive:
                 print(f"    alive: {line}")

@@ -93,7 +93,10 @@ SWALLOWS = ("contextlib.suppress",)
 NOT_RUN = {"skip-execution", "raises-exception"}
 PAGE = "handgrad.page"
 CLAIMING = ("prove", "holds", "number")
-"""The methods of a page that claim something, ``number`` in a cell that checks, or is quoted; ``given`` only reads."""
+"""The methods of a page that claim something, ``number`` in a cell that checks, or is quoted.
+
+``given`` only reads.
+"""
 
 # How the formula on the page and what is checked were compared: each reading in words.
 READINGS = {

@@ -1,7 +1,7 @@
 r"""What a `Term` is worth: with symbols, for every size; with torch's numbers; with numbers of 50 digits.
 
-The same walk through the term serves all three. They differ in what an index is, in how a sum is taken, and in
-where a derivative comes from: SymPy, torch.autograd on the numbers that were computed, or differences.
+The same walk through the term serves all three. They differ in what an index is, in how a sum is taken, and
+in where a derivative comes from: SymPy, torch.autograd on the numbers that were computed, or differences.
 """
 
 import itertools
@@ -26,7 +26,10 @@ class Walk:
         self.memo = {}
 
     def value(self, t, at, lead=(), held=frozenset()):
-        """The value of a Term. at: {Place: index}; lead: indices of the leading axes; held: names kept apart."""
+        """The value of a Term.
+
+        At: {Place: index}; lead: indices of the leading axes; held: names kept apart.
+        """
         return getattr(self, "_" + t.kind)(t.parts, at, lead, held)
 
     def _number(self, parts, at, lead, held):
@@ -558,7 +561,10 @@ def with_examples(e):
 
 
 def draw(reading, rng, small=False):
-    """Sizes and values for all free letters: {size: int}, {name: array}. Sizes differ, unless they are small."""
+    """Sizes and values for all free letters.
+
+    {size: int}, {name: array}. Sizes differ, unless they are small.
+    """
     atoms = sorted({s for sizes in reading.sizes.values() for s in sizes if isinstance(s, str)})
     spread = rng.permutation(np.arange(2, max(4, len(atoms)) + 2))
     sizes = {name: int(2 + n % 2 if small else n) for name, n in zip(atoms, spread)}

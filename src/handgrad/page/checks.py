@@ -107,7 +107,7 @@ class Page:
         return self.given().number(label, part, **values)
 
     def inline(self, name):
-        r"""The TeX of a formula in the running text: the only one that begins with ``name =``, or this very one.
+        r"""The TeX of a formula in the running text: the one that begins with ``name =``, or this very one.
 
         Raises Unreadable if the text has none, or several.
         """
@@ -119,7 +119,8 @@ class Page:
         if len(found) != 1:
             those = "".join(f"\n  {tex}" for tex in found.values())
             raise Unreadable(
-                f"{self.name}: expected one formula in the text that reads {name}, found {len(found) or 'none'}{those}"
+                f"{self.name}: expected one formula in the text that reads {name}, "
+                f"found {len(found) or 'none'}{those}"
             )
         return next(iter(found.values()))
 
@@ -185,10 +186,10 @@ class Given:
     # ---- claims
 
     def claims(self, label):
-        """The claims of an equation: triples (left, relation, right) of Terms, with the reading they belong to.
+        """The claims of an equation: triples (left, relation, right) of Terms, with their reading.
 
         What stands behind "with" defines a letter for this equation, if nobody did before; what stands behind
-        "if" or "for" is a condition: a letter is replaced, or a relation restricts the numbers that are drawn.
+        "if" or "for" is a condition: a letter is replaced, or a relation restricts the numbers drawn.
         """
         with _placed(label):
             return self._claims(split(self.page.tex(label)), label)
@@ -251,7 +252,7 @@ class Given:
     # ---- proofs
 
     def prove(self, *labels):
-        """Prove each "=" of these equations for every size; raise an AssertionError that shows the difference.
+        """Prove each "=" of these equations for every size; an AssertionError shows the difference.
 
         All values are real. A relation such as ≥ 0 is proved where it is plain from the signs of its parts.
         Raises Unreadable for an equation that cannot be read, NotProved where there is neither proof nor
@@ -266,7 +267,7 @@ class Given:
                         _prove(reading, left, relation, right, what, signs)
 
     def refuses(self, *formulas):
-        """Refute each of these formulas of the running text, ``$…$``, printed there as something that is wrong.
+        """Refute each of these formulas of the running text, ``$…$``, printed there as wrong.
 
         Raises AssertionError if one is right, NotProved where there is neither proof nor refutation.
         """
@@ -328,7 +329,7 @@ class Given:
             return _float(result)
 
     def compute(self, name, sizes, values, upstream=None):
-        """All entries of a letter, or with upstream of the gradient by it, from the printed definitions alone.
+        """All entries of a letter, or with upstream of its gradient, from the printed definitions alone.
 
         sizes: for each size its number; values: for each free letter its array; upstream: what arrives from
         above, of the shape of the output. Leading axes of the arrays lead those of the result.
@@ -348,7 +349,10 @@ class Given:
         return np.array(numbers).reshape([len(p) for p in places])
 
     def shown(self, label):
-        """What was read of an equation: each claim, with its arrays entry by entry, and what each index runs over."""
+        """What was read of an equation.
+
+        Each claim, with its arrays entry by entry, and what each index runs over.
+        """
         reading, claims, _ = self.claims(label)
         lines = []
         for left, relation, right in claims:
@@ -564,7 +568,10 @@ def _prove_at(reading, left, relation, right, what, signs, at):
 
 
 def _occurs(reading, t):
-    """Refuse derivatives by letters that do not occur in what is differentiated: they would be 0 by mistake."""
+    """Refuse derivatives by letters that do not occur in what is differentiated.
+
+    They would be 0 by mistake.
+    """
     if isinstance(t, Term):
         if t.kind == "gradient" and t.parts[0] not in (reading.output, *_reached(reading, reading.loss)):
             if t.parts[0] not in _reached(reading, reading.output):

@@ -1,9 +1,9 @@
 r"""From the tree of a formula to what it says: sums, entries, gradients, each index with its range.
 
-A `Reading` knows the letters (arrays with their axes, numbers, labels, functions) and the printed definitions.
-`Sentence` elaborates the sides of one statement: it finds what each index runs over, from the arrays that it
-is an index of, and writes matrices entry by entry. The result is made of `Term`, and knows no algebra:
-`algebras` computes it with symbols or with numbers.
+A `Reading` knows the letters (arrays with their axes, numbers, labels, functions) and the printed
+definitions. `Sentence` elaborates the sides of one statement: it finds what each index runs over, from the
+arrays that it is an index of, and writes matrices entry by entry. The result is made of `Term`, and knows no
+algebra: `algebras` computes it with symbols or with numbers.
 
 Nothing is guessed. A letter that nobody declared, an index that belongs to no array or to two of unequal
 lengths, a product that reads in two ways: each is refused, with its place.
@@ -159,7 +159,10 @@ class Array(NamedTuple):
 
 
 class Operator(NamedTuple):
-    """LN_ε(𝐱) = x̂: a defined array as it depends on a free array, and on the free numbers that stand below."""
+    """LN_ε(𝐱) = x̂.
+
+    A defined array as it depends on a free array, and on the free numbers that stand below.
+    """
 
     argument: str
     numbers: tuple
@@ -175,7 +178,7 @@ class Definition(NamedTuple):
     label: str = ""
 
 
-# ---------------------------------------------------------------------------------------------- letters of a tree
+# ------------------------------------------------------------------------------------------ letters of a tree
 
 
 def only(tree, kind):
@@ -272,7 +275,7 @@ def items_of(tree):
     return product and product.children
 
 
-# ------------------------------------------------------------------------------------------------- the sentence
+# ----------------------------------------------------------------------------------------------- the sentence
 
 
 class Sentence:
@@ -311,7 +314,7 @@ class Sentence:
         return left, right
 
     def settle(self):
-        """An index of a sum over nothing but δ runs over what its letter runs over elsewhere in the statement."""
+        """An index of a sum over δ alone runs over what its letter does elsewhere in the statement."""
         for place in self.summed:
             others = [p for p in (*self.summed, *self.free.values()) if p.name == place.name]
             known = {p.range.known for p in others} - {None}
@@ -1212,7 +1215,7 @@ class Sentence:
         )
 
     def compound(self, clause, bound, axis):
-        """An index hK + c or 2i + 1 at an axis that is a product, or t + b where a definition takes numbers."""
+        """An index hK + c or 2i + 1 at a product axis, or t + b where a definition takes numbers."""
         expr = only(clause, "expr")
         if expr is None:
             raise Unreadable(f"{written(clause)!r} is no index")

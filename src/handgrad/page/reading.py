@@ -1,8 +1,8 @@
 r"""The letters of a page, and what its printed definitions make of them.
 
-Letters are declared as a table of shapes is written, ``x (B, T, D); gamma (D); epsilon > 0``. A name is that of
-a single token or a single head where the formula leaves leading axes out: in x_j of an x (T, D), the token t is
-the same everywhere; and a definition printed for one token, x̂_j, holds for each, x̂_tj.
+Letters are declared as a table of shapes is written, ``x (B, T, D); gamma (D); epsilon > 0``. A name is that
+of a single token or a single head where the formula leaves leading axes out: in x_j of an x (T, D), the token
+t is the same everywhere; and a definition printed for one token, x̂_j, holds for each, x̂_tj.
 """
 
 import re
@@ -185,7 +185,10 @@ class Reading:
         return name + "'" * letter.primes
 
     def candidates(self, letter):
-        """The ways to read a letter: (name, indices below, scripts above), the most of it in the name first."""
+        """The ways to read a letter.
+
+        (name, indices below, scripts above), the most of it in the name first.
+        """
         naming = [t for t in letter.above if qualifier(t) and not digits(t)]  # β₁² is no β₂
         for ups in [True, False] if naming else [False]:
             for downs in [True, False] if any(map(qualifier, letter.below)) else [False]:
@@ -225,7 +228,10 @@ class Reading:
         return None
 
     def named(self, text):
-        """The name of the letter that somebody calls so in a list of letters: x_hat, W_Q, epsilon; or None."""
+        """The name of the letter that somebody calls so in a list of letters.
+
+        X_hat, W_Q, epsilon; or None.
+        """
         letter = letter_named(text)
         for where, name in ((self.numbers, self.key(letter, False)), (self.arrays, self.key(letter, True))):
             if name in where:
@@ -233,7 +239,10 @@ class Reading:
         return None
 
     def resolve(self, letter):
-        """As `find`, with the scripts that are indices and powers. Raises Unreadable for an unknown letter."""
+        """As `find`, with the scripts that are indices and powers.
+
+        Raises Unreadable for an unknown letter.
+        """
         found = self._resolved(letter)
         if found is None:
             raise Unreadable(f"unknown letter {letter}{''.join('_' + written(t) for t in letter.below)}")
@@ -348,7 +357,10 @@ class Reading:
         return name
 
     def _part(self, name, places, axes, body, label):
-        """One of the cases of a definition, such as y_2i beside y_(2i+1); together with the others, if it is the last."""
+        """One of the cases of a definition, such as y_2i beside y_(2i+1).
+
+        Together with the others, if it is the last.
+        """
         where = [n for n, p in enumerate(places) if _literal(p) is not None]
         size = axes[where[0]][-1] if len(where) == 1 else None
         known = self.parts.setdefault(name, {})
@@ -462,7 +474,7 @@ class Reading:
         return name
 
     def instance(self, operator, argument, numbers):
-        """The name of a copy of all that an operator's value depends on, with other values for its letters."""
+        """The name of a copy of what an operator's value depends on, with other values for its letters."""
         mark = f" of {len(self.definitions)}"
         free = (operator.argument, *operator.numbers)
         depends = {}
@@ -518,7 +530,10 @@ class Reading:
 
     @property
     def recurrent(self):
-        """The sequences: the letters that their own definitions lead back to, as p_t = p_{t−1} − η g_t does."""
+        """The sequences.
+
+        The letters that their own definitions lead back to, as p_t = p_{t−1} − η g_t does.
+        """
         if len(self.definitions) != self._counted:
             uses = {name: {used for _, used, _ in entries_of(d.body)} for name, d in self.definitions.items()}
             self._recurrent, self._counted = {n for n in uses if n in _led_to(n, uses)}, len(uses)
@@ -540,7 +555,10 @@ class Reading:
 
 
 def _in_both_cases(letters):
-    r"""The capitals of a font whose small letter is declared as well, \mathsf{C} beside \mathsf{c}: two letters."""
+    r"""The capitals of a font whose small letter is declared as well, \mathsf{C} beside \mathsf{c}.
+
+    Two letters.
+    """
     found = set(re.findall(r"\\math(bf|sf|cal)\{(\w)\}", letters))
     fonts = {"bf": "bold", "sf": "sans", "cal": "cal"}
     return {
@@ -612,7 +630,10 @@ def names_in(t):
 
 
 def with_names(t, new):
-    """A Term with other names of its letters. Raises Unreadable where it holds the gradient of one of them."""
+    """A Term with other names of its letters.
+
+    Raises Unreadable where it holds the gradient of one of them.
+    """
     if isinstance(t, Term) and t.kind in ("entry", "gradient", "label"):
         if t.kind == "gradient" and t.parts[0] in new:
             raise Unreadable(f"an operator whose value holds the gradient by {t.parts[0]}")
@@ -639,7 +660,10 @@ def free_places(t):
 
 
 def qualifier(tree):
-    """What a script adds to a name, such as Q, 1, gate, (2), ⋆; None if it can only be an index or a power."""
+    """What a script adds to a name, such as Q, 1, gate, (2), ⋆.
+
+    None if it can only be an index or a power.
+    """
     if words_of(tree) is not None:
         return words_of(tree)
     if digits(tree) is not None:

@@ -58,7 +58,7 @@ class Steps(Symbols):
             return super()._sum(parts, at, lead, held)
         here, last, factors = term("place", place), None, []
         for factor in body.parts if body.kind == "mul" else (body,):
-            if factor.kind == "relation" and factor.parts[:2] == ("≤", here) and last is None:
+            if factor.kind == "relation" and factor.parts[:2] == ("up to", here) and last is None:
                 last = self.value(factor.parts[2], at, lead, held)
             elif factor != term("relation", "≤", UNIT, here):  # all steps are ≥ 1
                 factors.append(factor)

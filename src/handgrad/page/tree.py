@@ -1,8 +1,9 @@
 r"""From the TeX of a formula to its tree: what is written, before anybody asks what it means.
 
-`scan` makes tokens, with the braces that TeX leaves out (``\frac1D``) and without what only moves ink. `split`
-cuts a displayed formula into statements, chains of sides such as a = b = c, each with the words before it.
-`parse` reads one side by the grammar below. A formula that reads in two ways, such as 1/2x, is refused.
+`scan` makes tokens, with the braces that TeX leaves out (``\frac1D``) and without what only moves ink.
+`split` cuts a displayed formula into statements, chains of sides such as a = b = c, each with the words
+before it. `parse` reads one side by the grammar below. A formula that reads in two ways, such as 1/2x, is
+refused.
 """
 
 import re
@@ -13,8 +14,8 @@ from lark.lexer import Lexer
 
 PIECE = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?|[a-zA-Z]|\S", re.DOTALL)
 INK = set(
-    r"\, \; \! \: \  ~ \left \right \big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr \displaystyle "
-    r"\textstyle \limits \nolimits \tfrac \dfrac".split(" ")
+    r"\, \; \! \: \  ~ \left \right \big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr "
+    r"\displaystyle \textstyle \limits \nolimits \tfrac \dfrac".split(" ")
 ) - {r"\tfrac", r"\dfrac", ""}
 FONTS = {
     r"\mathbf": "bold",
@@ -27,21 +28,24 @@ ACCENTS = {r"\hat": "hat", r"\bar": "bar", r"\tilde": "tilde"}
 WORDS = {r"\text", r"\mathrm", r"\operatorname"}
 NAMES = {rf"\{name}": name for name in "ln exp cos sin tanh min max Pr log nabla rint sign erf".split()}
 GREEK = set(
-    "alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi "
-    "omega ell Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega infty".split()
+    "alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi "
+    "psi omega ell Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega infty".split()
 )
 RELATIONS = {
     "=": "=", r"\ne": "≠", r"\neq": "≠", r"\le": "≤", r"\leq": "≤", r"\ge": "≥", r"\geq": "≥", "<": "<",
-    ">": ">", r"\approx": "≈", r"\leftarrow": "←", r"\to": "→", r"\in": "∈", r"\subseteq": "⊆", r"\mapsto": "↦",
+    ">": ">", r"\approx": "≈", r"\leftarrow": "←", r"\to": "→", r"\in": "∈", r"\subseteq": "⊆",
+    r"\mapsto": "↦",
 }  # fmt: skip
 PLAIN = {
     "+": "PLUS", "-": "MINUS", "/": "SLASH", "(": "OPEN", ")": "CLOSE", "[": "SQUARE", "]": "ERAUQS",
     "{": "LBRACE", "}": "RBRACE", "_": "SUB", "^": "SUP", "'": "PRIME", "!": "FACTORIAL", ",": "COMMA",
     ":": "COLON", ";": "SEMICOLON", r"\{": "SET", r"\}": "TES", r"\cdot": "TIMES", r"\times": "TIMES",
     r"\circ": "ENTRYWISE", r"\sum": "SUM", r"\prod": "PROD", r"\int": "INTEGRAL", r"\partial": "PARTIAL",
-    r"\frac": "FRAC", r"\tfrac": "FRAC", r"\dfrac": "FRAC", r"\binom": "BINOM", r"\sqrt": "SQRT", r"\top": "TOP",
+    r"\frac": "FRAC", r"\tfrac": "FRAC", r"\dfrac": "FRAC", r"\binom": "BINOM", r"\sqrt": "SQRT",
+    r"\top": "TOP",
     r"\star": "STAR", r"\langle": "ANGLE", r"\rangle": "ELGNA", r"\mid": "BAR", r"\dots": "DOTS",
-    r"\cdots": "DOTS", r"\ldots": "DOTS", r"\lvert": "ABS", r"\rvert": "SBA", r"\lVert": "NORM", r"\rVert": "MRON",
+    r"\cdots": "DOTS", r"\ldots": "DOTS",
+    r"\lvert": "ABS", r"\rvert": "SBA", r"\lVert": "NORM", r"\rVert": "MRON",
 }  # fmt: skip
 OPENING = {"STILL", "OPEN", "SQUARE", "LBRACE", "ANGLE", "ABS", "NORM", "BEGIN", "SET"}
 CLOSING = {"HELD", "CLOSE", "ERAUQS", "RBRACE", "ELGNA", "SBA", "MRON", "END", "TES"}
@@ -73,7 +77,7 @@ class Statement(NamedTuple):
     relations: tuple
 
 
-# --------------------------------------------------------------------------------------------------- the tokens
+# ------------------------------------------------------------------------------------------------- the tokens
 
 
 class Token(NamedTuple):
@@ -264,7 +268,7 @@ def _paired(tokens, tex):
     return result
 
 
-# ----------------------------------------------------------------------------------------------- the statements
+# --------------------------------------------------------------------------------------------- the statements
 
 _LEVEL = {kind: 1 for kind in OPENING} | {kind: -1 for kind in CLOSING}
 
@@ -328,10 +332,11 @@ def _chain(tokens, words):
     return Statement(words, tuple(tuple(side) for side in sides), tuple(relations))
 
 
-# -------------------------------------------------------------------------------------------------- the grammar
+# ------------------------------------------------------------------------------------------------ the grammar
 
 _SILENT = set(
-    "STILL HELD OPEN CLOSE SQUARE ERAUQS LBRACE RBRACE SUB SUP PRIME FACTORIAL COMMA COLON SEMICOLON SET TES ANGLE ELGNA ABS SBA NORM MRON SQRT FRAC BINOM D".split()
+    "STILL HELD OPEN CLOSE SQUARE ERAUQS LBRACE RBRACE SUB SUP PRIME FACTORIAL COMMA COLON SEMICOLON SET TES "
+    "ANGLE ELGNA ABS SBA NORM MRON SQRT FRAC BINOM D".split()
 )
 
 GRAMMAR = r"""
@@ -376,8 +381,10 @@ atom: LETTER -> letter
 row: cell (COLUMN cell)*
 cell: piece*
 ?piece: clause | TEXT -> words | _COMMA -> nothing
-%declare _STILL _HELD PLUS MINUS SLASH _OPEN _CLOSE _SQUARE _ERAUQS _LBRACE _RBRACE _SUB _SUP _PRIME _FACTORIAL _COMMA _COLON _SEMICOLON
-%declare _SET _TES TIMES ENTRYWISE SUM PROD INTEGRAL PARTIAL _FRAC _BINOM _SQRT TOP STAR _ANGLE _ELGNA BAR DOTS _ABS _SBA
+%declare _STILL _HELD PLUS MINUS SLASH _OPEN _CLOSE _SQUARE _ERAUQS _LBRACE _RBRACE _SUB _SUP _PRIME
+%declare _FACTORIAL _COMMA _COLON _SEMICOLON
+%declare _SET _TES TIMES ENTRYWISE SUM PROD INTEGRAL PARTIAL _FRAC _BINOM _SQRT TOP
+%declare STAR _ANGLE _ELGNA BAR DOTS _ABS _SBA
 %declare _NORM _MRON BEGIN END ROW COLUMN _D TEXT NAME FONT ACCENT RELATION NUMBER LETTER
 """
 
