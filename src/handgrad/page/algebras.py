@@ -635,7 +635,7 @@ class Numbers(Walk):
             return super()._relation(parts, at, lead, held)
         place, last = left.parts[0], self.value(right, at, lead, held)
         size = math.prod(map(self.length, place.range.known))
-        if last >= size:
+        if last >= size and place.range.known != STEPS:  # steps count from 1
             raise Unreadable(f"the index {place} of a sum goes up to {last}, its axis has {size}")
         return self.relation("≤", self.value(left, at, lead, held), last)
 
