@@ -6,7 +6,7 @@ if numbers show that it is wrong, or if its proof fails. What is left is true as
 δ_ij: then the page proves the edited formula too, and it is counted as another way to say the same. An edit
 that is neither refused nor proved has survived, and is a gap.
 
-A definition is damaged as well, and the later equations that use it must notice.
+A definition is damaged as well: its other form, or the later equations that use it, must notice.
 
     python -m handgrad.course.damage notebooks/05_normalization.ipynb
 
@@ -109,7 +109,8 @@ def score(path):
         if label in asked:
             targets = [(source, label, method) for source, method in asked[label]]
         elif label in used:
-            targets = [(source, other, "holds") for source, other in dict.fromkeys(used[label])]
+            own = [(source, label) for source, _ in used[label][:1]]  # that its two forms agree
+            targets = [(source, other, "holds") for source, other in dict.fromkeys(own + used[label])]
         else:
             continue
         result = Score(label, label not in asked)
