@@ -21,7 +21,7 @@ NEEDS = {
     r"fast\.(loops|memory|sharing|step|update)|course\.ledger": "fast",
     r"fast\.parallel": "fast oracle",
     r"course\.(figures|interactive)|chapters\.\w+\.figures|chapters\.speed\.races": "figures",
-    r"course\.(apart|consistency|evidence|grade|plan|rules|runs|teaching)|chapters\.errata\.claims": "book",
+    r"course\.(apart|consistency|damage|evidence|grade|plan|rules|runs|teaching)|chapters\.errata\.claims": "book",
 }
 """Which rooms need an extra, or two; all others need the dependencies only."""
 
@@ -166,7 +166,7 @@ COMMANDS = {
 
 
 def test_these_are_the_commands():
-    rooms = "course.grade course.progress course.rules course.runs fast.parallel".split()
+    rooms = "course.damage course.grade course.progress course.rules course.runs fast.parallel".split()
     assert list(COMMANDS) == [f"handgrad.{room}" for room in rooms]
 
 

@@ -21,13 +21,16 @@ import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import nbformat
-
 from .. import page as room
 from .. import sums
+from ..extras import needs
 from ..page import Page
 from ..page.edits import edits
-from . import evidence
+
+with needs("book"):
+    import nbformat
+
+    from . import evidence
 
 KEPT = Path("_build/damage")
 
