@@ -18,8 +18,9 @@ ALIVE = {}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path, _ in CHAPTERS], ids=IDS)
-def test_every_damage_of_a_claim_is_refused_or_says_the_same(path):
-    scores = damage.score(path)
+def test_the_damage_of_a_claim_is_refused_or_says_the_same(path):
+    """A few edits of each formula; `python -m handgrad.course.damage` tries them all."""
+    scores = damage.score(path, most=3)
     alive = {one.label: one.alive for one in scores if one.alive and not one.definition}
     assert {label: edits for label, edits in alive.items() if label not in ALIVE} == {}
     assert any(one.refused for one in scores)
