@@ -86,7 +86,8 @@ def readings(setup, text, name):
 def score(path, most=None):
     """The scores of a notebook, in the order of its labels; from `KEPT` if nothing changed.
 
-    path: a notebook; most: how many edits of each label are tried, spread over the formula; all by default. Raises what its own page raises if an undamaged check fails.
+    path: a notebook; most: how many edits of each label are tried, spread over the formula; all by default.
+    Raises what its own page raises if an undamaged check fails.
     """
     path = Path(path)
     key = _key(path)
