@@ -312,15 +312,15 @@ class Given:
         with _placed(label):
             reading = self._reading()
             statements = [s for s in split(self.page.tex(label)) if s.sides and not _is_condition(s)]
-            for statement in statements:
-                if _opens(statement, DEFINING) and self._defines(reading, statement):
-                    reading.define(statement, label)
             values = {name.removesuffix("_"): value for name, value in values.items()}
             for name, value in values.items():
                 if name not in reading.sizes and reading.named(name) is None:
                     reading.declare(
                         f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
                     )
+            for statement in statements:
+                if _opens(statement, DEFINING) and self._defines(reading, statement):
+                    reading.define(statement, label)
             chosen = [s for s in statements if not _opens(s, DEFINING)][part]
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}

@@ -52,7 +52,7 @@ class Reading:
         self.operators, self.branches, self.points = {}, {}, {}
         self.columns, self.printed_output, self.printed_loss = columns, output, loss
         self.last = None
-        self.apart = _in_both_cases(" ".join([letters, *printed]))
+        self.apart = _in_both_cases(letters) | _in_both_cases(" ".join(printed), "sf|cal")
         self.parts = {}  # of a letter that is defined at 2i and at 2i + 1: what is defined so far
         self.steps = set()
         self._recurrent, self._counted = set(), 0
@@ -554,15 +554,12 @@ class Reading:
         return "L" if "L" in self.definitions and not self.printed_output else None
 
 
-def _in_both_cases(letters):
-    r"""The capitals of a font whose small letter is declared as well, \mathsf{C} beside \mathsf{c}.
-
-    Two letters.
-    """
-    found = set(re.findall(r"\\math(bf|sf|cal)\{(\w)\}", letters))
-    fonts = {"bf": "bold", "sf": "sans", "cal": "cal"}
+def _in_both_cases(letters, fonts="bf|sf|cal"):
+    r"""The capitals of a font that are letters of their own: \mathsf{C} where \mathsf{c} is named as well."""
+    found = set(re.findall(rf"\\math({fonts})\{{(\w)\}}", letters))
+    names = {"bf": "bold", "sf": "sans", "cal": "cal"}
     return {
-        f"{fonts[font]} {base}" for font, base in found if base.isupper() and (font, base.lower()) in found
+        f"{names[font]} {base}" for font, base in found if base.isupper() and (font, base.lower()) in found
     }
 
 
