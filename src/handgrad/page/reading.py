@@ -52,7 +52,7 @@ class Reading:
         self.operators, self.branches, self.points = {}, {}, {}
         self.columns, self.printed_output, self.printed_loss = columns, output, loss
         self.last = None
-        self.apart = _in_both_cases(letters) | _in_both_cases(" ".join(printed), "sf|cal")
+        self.apart = _in_both_cases(letters) | _in_both_cases(" ".join([letters, *printed]), "sf|cal")
         self.parts = {}  # of a letter that is defined at 2i and at 2i + 1: what is defined so far
         self.steps = set()
         self._recurrent, self._counted = set(), 0
