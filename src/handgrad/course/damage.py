@@ -61,7 +61,7 @@ class _Damaged:
 
 
 def statements(notebook):
-    """(set-up, checks, readers): what makes readings, the calls (source, method, labels), the names of `read`."""
+    """(set-up, checks, readers): what makes readings; calls (source, method, labels); names of `read`."""
     setup, checks, readers = [], [], {"read"}
     for _, statement in evidence.replay(notebook):
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
