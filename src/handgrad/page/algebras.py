@@ -26,10 +26,7 @@ class Walk:
         self.memo = {}
 
     def value(self, t, at, lead=(), held=frozenset()):
-        """The value of a Term.
-
-        At: {Place: index}; lead: indices of the leading axes; held: names kept apart.
-        """
+        """The value of a Term; at is {Place: index}, lead the leading indices, held the names kept apart."""
         return getattr(self, "_" + t.kind)(t.parts, at, lead, held)
 
     def _number(self, parts, at, lead, held):
@@ -561,9 +558,9 @@ def with_examples(e):
 
 
 def draw(reading, rng, small=False):
-    """Sizes and values for all free letters.
+    """Sizes and values for all free letters, {size: int} and {name: array}.
 
-    {size: int}, {name: array}. Sizes differ, unless they are small.
+    Sizes are all different, unless they are asked to be small.
     """
     atoms = sorted({s for sizes in reading.sizes.values() for s in sizes if isinstance(s, str)})
     spread = rng.permutation(np.arange(2, max(4, len(atoms)) + 2))

@@ -98,9 +98,9 @@ class Page:
         """As `Given.prove`, with nothing given."""
         self.given().prove(*labels)
 
-    def holds(self, *labels):
+    def holds(self, *labels, draws=2, exact=True):
         """As `Given.holds`, with nothing given."""
-        self.given().holds(*labels)
+        self.given().holds(*labels, draws=draws, exact=exact)
 
     def number(self, label, part=-1, **values):
         """As `Given.number`, with nothing given."""
@@ -261,8 +261,8 @@ class Given:
         for label in _some(labels):
             reading, claims, restrictions = self.claims(label)
             with _placed(label):
-                for number, (left, relation, right) in enumerate(claims):
-                    what = f"{label}, claim {number + 1} of {len(claims)}"
+                for count, (left, relation, right) in enumerate(claims, start=1):
+                    what = f"{label}, claim {count} of {len(claims)}"
                     for signs in _signs(reading, restrictions):
                         _prove(reading, left, relation, right, what, signs)
 
@@ -274,10 +274,10 @@ class Given:
         for formula in _some(formulas):
             with _placed(formula):
                 reading, claims, restrictions = self._claims(split(self.page.inline(formula)), formula)
-                for number, (left, relation, right) in enumerate(claims):
+                for count, (left, relation, right) in enumerate(claims, start=1):
                     try:
                         for signs in _signs(reading, restrictions):
-                            _prove(reading, left, relation, right, f"{formula}, claim {number + 1}", signs)
+                            _prove(reading, left, relation, right, f"{formula}, claim {count}", signs)
                     except NotProved:
                         raise
                     except AssertionError:
@@ -297,10 +297,10 @@ class Given:
             reading, claims, restrictions = self.claims(label)
             with _placed(label):
                 rng = np.random.default_rng(len(label))
-                for number in range(draws + exact):
-                    sizes, values = _restricted(reading, restrictions, rng, small=number == draws)
+                for digits in [False] * draws + [True] * exact:
+                    sizes, values = _restricted(reading, restrictions, rng, small=digits)
                     for left, relation, right in claims:
-                        _compare(reading, sizes, values, left, relation, right, rng, exact=number == draws)
+                        _compare(reading, sizes, values, left, relation, right, rng, digits)
 
     def number(self, label, part=-1, **values):
         """The number that an equation gives for some values: its last side, or that of another statement.
@@ -349,10 +349,7 @@ class Given:
         return np.array(numbers).reshape([len(p) for p in places])
 
     def shown(self, label):
-        """What was read of an equation.
-
-        Each claim, with its arrays entry by entry, and what each index runs over.
-        """
+        """What was read of an equation: its claims, entry by entry, and what each index runs over."""
         reading, claims, _ = self.claims(label)
         lines = []
         for left, relation, right in claims:
@@ -568,10 +565,7 @@ def _prove_at(reading, left, relation, right, what, signs, at):
 
 
 def _occurs(reading, t):
-    """Refuse derivatives by letters that do not occur in what is differentiated.
-
-    They would be 0 by mistake.
-    """
+    """Refuse derivatives by letters that what is differentiated does not hold: they would be 0 by mistake."""
     if isinstance(t, Term):
         if t.kind == "gradient" and t.parts[0] not in (reading.output, *_reached(reading, reading.loss)):
             if t.parts[0] not in _reached(reading, reading.output):
@@ -704,8 +698,9 @@ def _compare(reading, sizes, values, left, relation, right, rng, exact, most=24)
                 return
             if not exact:
                 a, b = map(_float, (a, b))
-            # a few hundred operations on numbers of order 1; differences of differences have 12 digits
-            if not _related(a, "=" if relation == "≠" else relation, b, 1e-9 * max(1, abs(a), abs(b))):
+            # hundreds of operations on numbers of order 1; of 50 digits, differences of differences leave 20
+            slack = mpmath.mpf(10) ** (-18 if exact else -9) * max(1, abs(a), abs(b))
+            if not _related(a, "=" if relation == "≠" else relation, b, slack):
                 differs += 1
                 if relation != "≠":
                     shown = ", ".join(f"{p} = {'·'.join(map(str, i))}" for p, i in at.items())

@@ -12,6 +12,8 @@ lengths, a product that reads in two ways: each is refused, with its place.
 from fractions import Fraction
 from typing import NamedTuple
 
+import lark
+
 from .tree import Unreadable, parse
 
 FUNCTIONS = {"ln", "log", "exp", "cos", "sin", "tanh", "erf", "sign"}
@@ -256,9 +258,7 @@ def plain_letter(tree):
 def digits(tree):
     """The number that stands alone in a tree, as text; None if it holds something else."""
     factor = only(tree, "factor")
-    if factor is not None and len(factor.children) == 1 and factor.children[0].data == "number":
-        return str(factor.children[0].children[0])
-    return None
+    return factor and digits_of(factor)
 
 
 def in_brackets(tree):
@@ -764,8 +764,6 @@ class Sentence:
 
     @staticmethod
     def _single(atom, font):
-        import lark
-
         return lark.Tree("factor", [lark.Tree("font", [lark.Token("FONT", font), atom])])
 
     def bracket(self, atom, scripts, bound):
@@ -1248,8 +1246,6 @@ def letters_of(t):
 
 
 def _sup(tree):
-    import lark
-
     return lark.Tree("sup", [tree])
 
 

@@ -55,20 +55,6 @@ class Unreadable(ValueError):
     """A formula, or a part of it, that the reader does not understand, with its place."""
 
 
-class Node(NamedTuple):
-    """A piece of a formula: its kind, and its parts (nodes, strings, lists of them)."""
-
-    kind: str
-    parts: tuple
-
-    def __repr__(self):
-        return f"{self.kind}({', '.join(map(repr, self.parts))})"
-
-
-def node(kind, *parts):
-    return Node(kind, parts)
-
-
 class Statement(NamedTuple):
     """A chain a = b ≥ c: the words before it, its sides (texts), and the relations between them."""
 
