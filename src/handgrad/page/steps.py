@@ -129,7 +129,7 @@ class Steps(Symbols):
 
 
 def powers_apart(e):
-    """Powers of sums of exponents, and of products, as products of powers; no base is 0."""
+    """Powers of sums of exponents, and of products, as products of powers; 0 as a base is a limit."""
     e = sp.expand_power_base(sp.sympify(e)).replace(
         lambda x: x.is_Pow and sp.expand(x.exp).is_Add,
         lambda x: sp.Mul(*(x.base**part for part in sp.expand(x.exp).args)),
@@ -203,7 +203,8 @@ def _induction(walk, difference, t, what):
         at_n = walk.opened(difference.subs(t, n), 0)
         if not is_zero(at_n, walk.reading):
             raise AssertionError(f"{what}: at {t} = {n} the sides differ by {sp.simplify(at_n)}")
-    # by induction: the claim at t − 1 gives one of its letters there
+    # By induction: the claim at t − 1 gives one of its letters there. Where the letter's factor is 0, which
+    # is so for single numbers only, the claim holds because both sides are continuous.
     unopened = sorted((a for a in difference.atoms(Indexed) if walk.rule(a) is not None), key=str)
     for letter in unopened:
         unknown = sp.Dummy(real=True)

@@ -1,4 +1,4 @@
-"""The reader: a function of w and w', signs, ln of δ, a condition on all tokens."""
+"""Functions in printed formulas: of one or two arguments, their signs, logarithms and orders."""
 
 import numpy as np
 import pytest

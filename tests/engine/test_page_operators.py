@@ -1,4 +1,4 @@
-"""The reader of pages: operators at other arrays, as in LN_ε(λ𝐱), and letters that share a name."""
+"""Operators at other arrays, as in LN_ε(λ𝐱), and functions known by their Jacobians."""
 
 import pytest
 
