@@ -697,9 +697,7 @@ class Numbers(Walk):
         if not names:
             return f(self)
         variance, mean = (self.value(t, {}) for t in self.reading.random[names[0]].below)
-        middle = np.full(
-            self.given[names[0]].shape, float(mean.detach() if hasattr(mean, "detach") else mean)
-        )
+        middle = np.full(self.given[names[0]].shape, mean.item() if hasattr(mean, "item") else mean)
 
         def value(values):
             return self.replaced(names[0], values).averaged(names[1:], f)
@@ -884,7 +882,7 @@ class Digits(Numbers):
     def number(self, x):
         if hasattr(x, "denominator") and not isinstance(x, int):
             return mpmath.mpf(int(x.numerator)) / int(x.denominator)
-        return mpmath.mpf(float(x)) if not isinstance(x, int) else mpmath.mpf(x)
+        return mpmath.mpf(x if isinstance(x, (int, mpmath.mpf)) else float(x))
 
     def as_number(self, one):
         return mpmath.mpf(one)
@@ -918,7 +916,7 @@ class Digits(Numbers):
 
     def free(self, name, indices, held):
         at = self.whole(name, indices)
-        return mpmath.mpf(float(self.given[name][at])) + self.moved.get((name, at), 0)
+        return self.number(self.given[name][at]) + self.moved.get((name, at), 0)
 
     def named(self, name, indices, lead, held):
         if name in self.reading.definitions:
