@@ -345,9 +345,9 @@ def block_of(token, here, book):
 
 
 def equation(label, formula, book):
-    """A displayed equation with its number."""
+    """A displayed equation with its number, and in a comment its label, by which a notebook reads it."""
     *_, its_number = known(book.equations, label, "equation")
-    return f"$$\n{formula.strip()}\n\\tag{{{its_number}}}\n$$"
+    return f"$$\n{formula.strip()}\n\\tag{{{its_number}}} % {label}\n$$"
 
 
 def directive(token, here, book):

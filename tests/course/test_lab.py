@@ -13,6 +13,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from pybtex.database import parse_string
 
 from book._ext import numbering
+from handgrad.course import damage, evidence
+from handgrad.page import Page
 
 ROOT = Path(__file__).parents[2]
 WORKS = parse_string(
@@ -77,9 +79,12 @@ def shown(text, here=HERE):
         ("| a |\n|:--|\n| {term}`b` `c` |", "| a |\n|:--|\n| b `c` |"),
         ("Code ``{eq}`x` `` and `{cite}` stay.", "Code ``{eq}`x` `` and `{cite}` stay."),
         ("```python\n{eq}`x`\n```", "```python\n{eq}`x`\n```"),
-        ("$$\na = b\n$$ (eq-mask)", "$$\na = b\n\\tag{8.1}\n$$"),
-        ("One\n\n* two\n\n  $$ a $$ (eq-mask)\n", "One\n\n* two\n\n  $$\n  a\n  \\tag{8.1}\n  $$\n"),
-        (":::{math}\n:label: eq-mask\na = b\n:::", "$$\na = b\n\\tag{8.1}\n$$"),
+        ("$$\na = b\n$$ (eq-mask)", "$$\na = b\n\\tag{8.1} % eq-mask\n$$"),
+        (
+            "One\n\n* two\n\n  $$ a $$ (eq-mask)\n",
+            "One\n\n* two\n\n  $$\n  a\n  \\tag{8.1} % eq-mask\n  $$\n",
+        ),
+        (":::{math}\n:label: eq-mask\na = b\n:::", "$$\na = b\n\\tag{8.1} % eq-mask\n$$"),
         ("(masks-why)=\n## Why a mask\n\nBecause.", "## Why a mask\n\nBecause."),
         ("One\n\n% not for readers\n\n+++\n\nTwo", "One\n\n\n\nTwo"),
     ],
@@ -107,7 +112,7 @@ def test_a_box_has_a_title_and_its_text_is_rendered():
         r'Before\n\n<div style="([^"]+)">\n<b>(.+)</b>\n\n(.+)\n\n</div>\n\nAfter', text, re.DOTALL
     ).groups()
     assert lab.BLUE in head and title == "Which <em>one</em>?"
-    assert body == "See [(8.1)](08_masks.ipynb#cell-id=mask):\n\n$$\na\n\\tag{8.1}\n$$"
+    assert body == "See [(8.1)](08_masks.ipynb#cell-id=mask):\n\n$$\na\n\\tag{8.1} % eq-mask\n$$"
     assert "<b>Note</b>" in shown("```{note}\nx\n```")
     assert lab.ORANGE in shown(":::{warning}\nx\n:::") and lab.RED in shown(":::{danger}\nx\n:::")
 
@@ -187,6 +192,20 @@ def test_every_notebook_can_be_shown_and_nothing_is_left_raw(copies):
     for path, notebook in copies.items():
         for cell in notebook.cells:
             assert cell.cell_type == "code" or not left.search(cell.source), (path, cell.id)
+
+
+@pytest.mark.parametrize(
+    "chapter, source", evidence.chapters(ROOT / "notebooks"), ids=lambda x: getattr(x, "stem", "")
+)
+def test_a_copy_reads_the_formulas_of_its_page(chapter, source, copies):
+    markdown = [
+        "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+        for notebook in (source, copies[Path("lab") / chapter.name])
+    ]
+    page, copy = (Page(text).equations for text in markdown)
+    assert copy == page
+    setup, _, readers = damage.statements(source)
+    assert setup and damage.readings(setup, readers, markdown[1], chapter.name)
 
 
 def test_links_lead_to_a_cell_that_is_there(copies):

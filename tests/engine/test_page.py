@@ -154,3 +154,8 @@ def test_what_was_read_can_be_shown():
         "dz[i] = p[i]·(dp[i] − Σ_j p[j]·dp[j])",
         "    i below V, j below V",
     ]
+
+
+def test_a_display_without_a_label_is_passed_over():
+    text = "It costs \\$3. $$ a = 2 $$ Then $$ b = 3 $$ (eq-b) and $$\nc = 4\n\\tag{8.1} % eq-c\n$$"
+    assert Page(text).equations == {"eq-b": "b = 3", "eq-c": "c = 4"}

@@ -26,7 +26,12 @@ from .reading import Reading, entries_of
 from .steps import has_steps, prove_steps
 from .tree import Unreadable, parse, split
 
-EQUATION = re.compile(r"\$\$(.*?)\$\$[ \t]*\((eq-[\w-]+)\)", re.DOTALL)
+DISPLAY = re.compile(
+    r"(?<!\\)\$\$(?P<tex>.*?)(?:\\tag\{[\w.]+\} *% *(?P<kept>eq-[\w-]+)\s*)?(?<!\\)\$\$"
+    r"(?:[ \t]*\((?P<label>eq-[\w-]+)\))?",
+    re.DOTALL,
+)
+"""A displayed formula, with a label behind it or, in JupyterLab's copies, beside its number."""
 INLINE = re.compile(r"(?<![$\\])\$([^$]+)\$(?!\$)")
 CONDITIONS = ("if", "for", "whenever", "whatever", "where all", "at")
 """The words before what is no claim, but says when one holds."""
@@ -61,10 +66,12 @@ class Page:
     def __init__(self, text, name="page"):
         self.name, self.equations = name, {}
         self.text = text
-        for tex, label in EQUATION.findall(text):
+        for display in DISPLAY.finditer(text):
+            label = display["label"] or display["kept"]
             if label in self.equations:
                 raise ValueError(f"{name}: two equations have the label {label}")
-            self.equations[label] = tex.strip()
+            if label:
+                self.equations[label] = display["tex"].strip()
         if not self.equations:
             raise ValueError(f"{name}: expected equations such as $$ a = b $$ (eq-label), found none")
 
@@ -112,7 +119,7 @@ class Page:
         Raises Unreadable if the text has none, or several.
         """
         wanted, found = _without_spaces(name), {}
-        for tex in INLINE.findall(EQUATION.sub("", self.text)):
+        for tex in INLINE.findall(DISPLAY.sub("", self.text)):
             bare = _without_spaces(tex)
             if bare == wanted if "=" in name else bare.startswith(wanted + "="):
                 found.setdefault(bare, tex)
