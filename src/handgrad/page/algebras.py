@@ -183,6 +183,15 @@ class Walk:
         )
         return self.over_all(axes, lambda *i: self.upstream(name, i) * self.named(name, i, (), held))
 
+    def target(self, t, at, lead, held):
+        """The letter that a derivative is by, and the indices of its entry."""
+        name, places = t.parts
+        indices = (*lead, *self.flat(places, at, lead, held))
+        if name not in self.reading.definitions:
+            axes = len(self.reading.array(name).axes)
+            indices = indices[-axes:] if axes else ()
+        return name, indices
+
     def _gradient(self, parts, at, lead, held):
         name, places = parts
         indices = (*lead, *self.flat(places, at, lead, held))
@@ -471,11 +480,7 @@ class Symbols(Walk):
 
     def _partial(self, parts, at, lead, held):
         inner, target = parts
-        name, places = target.parts
-        indices = (*lead, *self.flat(places, at, lead, held))
-        if name not in self.reading.definitions:
-            axes = len(self.reading.array(name).axes)
-            indices = indices[-axes:] if axes else ()
+        name, indices = self.target(target, at, lead, held)
         scalar = self.value(inner, at, lead, held | {name})
         return self.by(scalar, name, indices, held)
 
@@ -747,11 +752,7 @@ class Numbers(Walk):
 
     def _partial(self, parts, at, lead, held):
         inner, target = parts
-        name, places = target.parts
-        indices = (*lead, *self.flat(places, at, lead, held))
-        if name not in self.reading.definitions:
-            axes = len(self.reading.array(name).axes)
-            indices = indices[-axes:] if axes else ()
+        name, indices = self.target(target, at, lead, held)
         return self.by(lambda walk, kept: walk.value(inner, at, lead, kept), name, indices, held)
 
 
