@@ -573,7 +573,7 @@ def prove_equal(a, b, rng=None):
 
 def _is_proved(e):
     """Is a normal form shown to be 0: as it is, in exponentials, or once its kinks are written by `step`?"""
-    if _vanishes(e) or _vanishes_in_exponentials(e):
+    if _vanishes(e) or _vanishes_in_exponentials(e) or _vanishes_term_by_term(e):
         return True
     with_steps = _in_steps(e).replace(step, _turned)
     if with_steps == e:
@@ -722,6 +722,30 @@ def _vanishes_joined(e):
         bodies[key] = bodies.get(key, 0) + body
     cancel = (_vanishes(body) or _vanishes_joined(body) for body in bodies.values())
     return bodies.keys() != {()} and all(cancel)
+
+
+def _vanishes_term_by_term(e):
+    """Is a normal form a sum over one index of what is 0, as Σ_t (Σ_k f(t, k) − g(t)) = 0 if the bracket is?
+
+    The index is one of a size that each term of e sums over once.
+    """
+    terms = [Mul.make_args(term) for term in Add.make_args(e)]
+    ranges = [[k.size for q in factors if isinstance(q, Sum) for k, _, _ in q.limits] for factors in terms]
+    for size in {size for size in ranges[0] if all(sizes.count(size) == 1 for sizes in ranges)}:
+        here = Index("own", size, next(_unique))
+        bodies = [Mul(*[_summand(q, here) for q in factors]) for factors in terms]
+        if _is_proved(normal_form(Add(*bodies))):
+            return True
+    return False
+
+
+def _summand(q, here):
+    """A factor; of a sum over an index that has the size of `here`, what is added at `here`."""
+    if not isinstance(q, Sum):
+        return q
+    rest = [limit for limit in q.limits if limit[0].size != here.size]
+    body = q.function.xreplace({k: here for k, _, _ in q.limits if k.size == here.size})
+    return Sum(body, *rest) if rest else body
 
 
 # ----------------------------------------------------------------------------------------------- with numbers

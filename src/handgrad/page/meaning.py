@@ -621,12 +621,14 @@ class Sentence:
         return self.each(lambda x: term("apply", function, order, x), arguments[0])
 
     def branch(self, name, letter, following, bound):
-        """f(𝐱) or f_k(𝐱), of a function of which only the Jacobian has a name."""
-        inner = clauses(following.children[0].children[0])
-        argument = self.expr(inner[0], bound) if len(inner) == 1 else None
-        if not isinstance(argument, Matrix) or () not in (argument.rows.known, argument.columns.known):
-            raise Unreadable(f"{letter}: expected one vector in the brackets")
-        self.reading.applied(name, argument if argument.columns.known == () else argument.turned)
+        """f(𝐱) or f_k(𝐱), of a function of one or more vectors, of which only the Jacobians have names."""
+        arguments = []
+        for clause in clauses(following.children[0].children[0]):
+            value = self.expr(clause, bound) if len(clause.children) == 1 else None
+            if not isinstance(value, Matrix) or () not in (value.rows.known, value.columns.known):
+                raise Unreadable(f"{letter}: expected vectors in the brackets")
+            arguments.append(value if value.columns.known == () else value.turned)
+        self.reading.applied(name, arguments)
         array = self.reading.array(name)
         if self.reading.find(letter) and self.reading.resolve(letter)[1]:
             return self.scripts(self.letter(letter, bound), following.children[1:], bound)

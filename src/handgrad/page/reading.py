@@ -32,7 +32,7 @@ from .tree import GREEK, Unreadable, parse, scan
 
 ITEM = re.compile(
     r"(?P<names>[^(<>=]+?)\s*(?P<shape>\([^)]*\))?\s*(?P<kind>>\s*0|<\s*\w+|distribution|"
-    r"function by \w+|function|logistic|steps|noise\s.+|in\s+[(\[{].*|=.*)?$"
+    r"function by [\w', ]+|function|logistic|steps|noise\s.+|in\s+[(\[{].*|=.*)?$"
 )
 """One entry of a list of letters: names, a shape, and what else is known."""
 
@@ -79,7 +79,7 @@ class Reading:
         axes = self._axes(found["shape"])
         below, sort = (), "array"
         if kind.startswith("function by"):
-            self._branch(names, letter_named(kind.split()[-1]), axes)
+            self._branch(names, kind.removeprefix("function by").split(","), axes)
             return
         if kind.startswith("<"):
             sort, below = "label", self._sizes(kind[1:])
@@ -112,34 +112,51 @@ class Reading:
         """The arrays whose entries are drawn, by name: what an expectation averages over."""
         return {n: a for n, a in {**self.numbers, **self.arrays}.items() if a.kind == "noise"}
 
-    def _branch(self, names, slope, axes):
-        """A vector-valued function of a vector, of which nothing is known but how its Jacobian is called.
+    def _branch(self, names, slopes, axes):
+        """A vector-valued function of vectors, of which nothing is known but how its Jacobians are called.
 
-        It is used at one point. There it has any value and any Jacobian J_kj = ∂f_k/∂x_j, so for first
-        derivatives c_k + Σ_j J_kj x_j with any c and 𝐉 stands for every function.
+        It is used at one point. There it has any value and any Jacobians J_kj = ∂f_k/∂x_j, one for each of
+        its arguments, so for first derivatives c_k + Σ_j J_kj x_j with any c and 𝐉 stands for every function.
+        A Jacobian is square, unless it is declared before.
         """
         if len(names) != 1 or len(axes) != 1:
             raise Unreadable("letters: expected one function, with one axis, such as 'f (D) function by J'")
-        name = self._enter(letter_named(names[0]), Array("", axes))
-        self.branches[name] = self._enter(slope, Array("", axes * 2)), name + " at its point"
+        name, found = self._enter(letter_named(names[0]), Array("", axes)), []
+        for text in slopes:
+            slope = letter_named(text)
+            known = self.arrays.get(self.key(slope, True))
+            if known is not None and (
+                known.kind != "array" or len(known.axes) != 2 or known.axes[0] != axes[0]
+            ):
+                raise Unreadable(f"letters: {text.strip()} is declared, and not as a Jacobian of {name}")
+            found.append(known.name if known else self._enter(slope, Array("", axes * 2)))
+        taken = [slope for slopes, _ in self.branches.values() for slope in slopes]
+        if len({*found, *taken}) < len(found) + len(taken):
+            raise Unreadable(f"letters: two Jacobians of one name, of {name}")
+        self.branches[name] = tuple(found), name + " at its point"
         self.arrays[name + " at its point"] = Array(name + " at its point", axes)
 
-    def applied(self, name, argument):
+    def applied(self, name, arguments):
         """Enter at which point a function is used. Raises Unreadable for a second point."""
-        slope, constant = self.branches[name]
-        argument.rows.join(Range(self.arrays[name].axes[0]), f"the argument of {name}")
-        probe, k, m = Place("entry"), Place("k", Range(self.arrays[name].axes[0])), Place("m", argument.rows)
-        point = repr(argument.entry(probe, 0))
-        if free_places(argument.entry(probe, 0)) - {probe}:
-            raise Unreadable(f"{name} at an array with an index of its own")
+        slopes, constant = self.branches[name]
+        if len(arguments) != len(slopes):
+            raise Unreadable(f"{name}: expected {len(slopes)} arguments, one for each Jacobian")
+        k = Place("k", Range(self.arrays[name].axes[0]))
+        parts, point = [Term("entry", (constant, (k,)))], []
+        for slope, argument in zip(slopes, arguments):
+            argument.rows.join(Range(self.arrays[slope].axes[1]), f"the argument of {name}")
+            probe, m = Place("entry"), Place("m", argument.rows)
+            point.append(repr(argument.entry(probe, 0)))
+            if free_places(argument.entry(probe, 0)) - {probe}:
+                raise Unreadable(f"{name} at an array with an index of its own")
+            product = Term("mul", (Term("entry", (slope, (k, m))), argument.entry(m, 0)))
+            parts.append(Term("sum", (m, product)))
         if name in self.definitions:
             if self.points[name] != point:
                 raise Unreadable(f"{name} is used at two points, and its Jacobian is known at one")
             return
         self.points[name] = point
-        inner = Term("sum", (m, Term("mul", (Term("entry", (slope, (k, m))), argument.entry(m, 0)))))
-        body = Term("add", (Term("entry", (constant, (k,))), inner))
-        self.definitions[name] = Definition(name, (k,), body)
+        self.definitions[name] = Definition(name, (k,), Term("add", tuple(parts)))
 
     def _axes(self, shape):
         parts = [part.strip() for part in (shape or "()").strip("() ").split(",")]
