@@ -13,7 +13,7 @@ import sympy as sp
 from sympy import Indexed, IndexedBase, KroneckerDelta
 
 from ..sums import Index, equal, gradient, labels, total
-from .meaning import STEPS, Place, Term
+from .meaning import STEPS, Members, Place, Term, term
 from .reading import entries_of
 from .tree import Unreadable
 
@@ -95,6 +95,9 @@ class Walk:
 
     def _held(self, parts, at, lead, held):
         return self.value(parts[1], at, lead, held | frozenset(parts[0]))
+
+    def _label(self, parts, at, lead, held):
+        return self.as_number(self.label(parts[0], self.flat(parts[1], at, lead, held), lead))
 
     def index(self, p, at, lead, held):
         """An index as the tuple of those of the sizes whose product its axis is."""
@@ -313,6 +316,8 @@ class Symbols(Walk):
         place, body = parts
         if place.range.known is None:
             raise Unreadable(f"nothing says what the index {place} of a sum runs over")
+        if isinstance(place, Members):
+            raise Unprovable("a sum over sets of every size")
         sizes = [self.length(s) for s in place.range.known]
 
         def nested(rest, index):
@@ -325,7 +330,32 @@ class Symbols(Walk):
         return nested(sizes, [])
 
     def _prod(self, parts, at, lead, held):
+        """The closed form of a product of plain positive numbers, once induction has proved it."""
+        place, body = parts
+        inner, conditions = body.parts if body.kind == "only" else (body, ())
+        low, here = sp.S.Zero, term("place", place)
+        for sign, left, right in (c.parts if c.kind == "relation" else (c.kind, 0, 0) for c in conditions):
+            if sign != "≤" or right != here or low != 0:
+                raise Unprovable("a product of every length under a condition")
+            low = self.value(left, at, lead, held)
+        if place.range.known is None or len(place.range.known) != 1 or place.range.known == STEPS:
+            raise Unprovable("a product of every length")
+        k = sp.Symbol("k", integer=True, nonnegative=True)
+        e = sp.factor(self.value(inner, {**at, place: (k,)}, lead, held))
+        if not sp.sympify(low).is_nonnegative or not e.is_positive:
+            raise Unprovable("a product of every length, of factors that are not plainly positive")
+        n = sp.Symbol("n", integer=True, positive=True)
+        found = sp.product(e, (k, low, n - 1))
+        if found.has(sp.Product) or sp.gammasimp(found.subs(n, low).rewrite(sp.gamma)) != 1:
+            raise Unprovable("a product of every length without a closed form")
+        if sp.gammasimp((found.subs(n, n + 1) / found).rewrite(sp.gamma) / e.subs(k, n)) != 1:
+            raise Unprovable("a product of every length without a closed form")
+        return sp.gammasimp(found.rewrite(sp.gamma)).subs(n, self.length(place.range.known[0]))
+
+    def _only(self, parts, at, lead, held):
         raise Unprovable("a product of every length")
+
+    _chain = _member = _only
 
     def _expect(self, parts, at, lead, held):
         """E[e] = e at the mean + ½ Σ variance · ∂²e: exact if no ∂²e by one entry holds the array."""
@@ -682,13 +712,42 @@ class Numbers(Walk):
 
     def _sum(self, parts, at, lead, held):
         place, body = parts
-        terms = [self.value(body, {**at, place: index}, lead, held) for index in self.every(place.range)]
+        every = list(self.every(place.range))
+        if isinstance(place, Members):
+            every = [frozenset(s) for n in range(len(every) + 1) for s in itertools.combinations(every, n)]
+        terms = [self.value(body, {**at, place: index}, lead, held) for index in every]
         return sum(terms[1:], terms[0])
 
     def _prod(self, parts, at, lead, held):
         place, body = parts
         terms = [self.value(body, {**at, place: index}, lead, held) for index in self.every(place.range)]
         return math.prod(terms[1:], start=terms[0])
+
+    def _only(self, parts, at, lead, held):
+        """A factor where its conditions hold, 1 where they do not."""
+        holds = all(self.value(condition, at, lead, held) != 0 for condition in parts[1])
+        return self.value(parts[0], at, lead, held) if holds else self.number(1)
+
+    def _member(self, parts, at, lead, held):
+        return self.number(int(at[parts[0]] in at[parts[1]]))
+
+    def _chain(self, parts, at, lead, held):
+        (place, p, q), (inner, conditions), ends = parts[0], parts[1].parts, parts[2:]
+        i, j = (self.index(end, at, lead, held) for end in ends)
+        row = {i: self.number(1)}
+        for index in self.every(place.range):
+            here = {**at, place: index}
+            if any(self.value(condition, here, lead, held) == 0 for condition in conditions):
+                continue
+            columns = list(self.every(q.range))
+            row = {
+                b: sum(
+                    (x * self.value(inner, {**here, p: a, q: b}, lead, held) for a, x in row.items()),
+                    start=self.number(0),
+                )
+                for b in columns
+            }
+        return row.get(j, self.number(0))
 
     def _expect(self, parts, at, lead, held):
         names = sorted(random_in(self.reading, parts[0]))

@@ -181,7 +181,7 @@ class Given:
                 or letter.gradient
                 or letter.font == "name"
                 and letter.base in ROWWISE  # tr A = …, a claim
-                or known in reading.definitions
+                or (known in reading.definitions or reading.operator(letter)[0])
                 and len(items) == 2  # E(h) = … of a known E, a claim
                 or known in reading.definitions
                 and known not in reading.parts
@@ -482,6 +482,9 @@ def places_of(t, bound=False):
                 if everywhere:
                     found[x.parts[0]] = None
                 walk(x.parts[1], bound | {x.parts[0]})
+            elif x.kind == "chain":
+                found.update(dict.fromkeys(x.parts[0] if everywhere else ()))
+                walk(x.parts[1:], bound | set(x.parts[0]))
             elif x.kind == "let":
                 walk(x.parts[2], bound)
             else:

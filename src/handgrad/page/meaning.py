@@ -71,6 +71,10 @@ class Place:
         return self.name
 
 
+class Members(Place):
+    """A set of values of an index, over all of which a sum runs; range: that of the index."""
+
+
 class Term(NamedTuple):
     """A number as the formula writes it: a kind, and its parts."""
 
@@ -456,6 +460,9 @@ class Sentence:
             names = self.index_letters(clause.children[0])
             relation = str(clause.children[1]) if len(clause.children) > 1 else ""
             new = names is not None and not any(name in inside for name in names) and relation in ("", "=")
+            if relation in ("⊆", "∈"):
+                self.members(kind, clause, names, high, inside, places, conditions)
+                continue
             if new and (not relation or high):
                 first = clause.children[2] if relation else None
                 for name in names:
@@ -469,7 +476,11 @@ class Sentence:
             else:
                 raise Unreadable(f"the index of a sum is in use: {written(clause)!r}")
         body = self.product(rest, inside)
-        if conditions:
+        if kind == "PROD" and isinstance(body, Matrix):
+            return self.chain(body, places, conditions)
+        if kind == "PROD" and conditions:
+            body = self.each(lambda x: term("only", x, tuple(conditions)), body)
+        elif conditions:
             body = self.each(lambda x: times(x, *conditions), body)
 
         def summed(x):
@@ -478,6 +489,47 @@ class Sentence:
             return x
 
         return self.each(summed, body)
+
+    def members(self, kind, clause, names, high, inside, places, conditions):
+        """Σ over the sets S ⊆ {0, …, N − 1}, or Σ and Π over ℓ ∈ S of such a set."""
+        sign, right = clause.children[1:3]
+        if high or len(clause.children) > 3 or names is None or len(names) != 1 or names[0] in inside:
+            raise Unreadable(f"the index of a sum over sets: {written(clause)!r}")
+        if sign == "⊆":
+            factor = only(right, "factor")
+            row = (
+                clauses(factor.children[0].children[0]) if factor and factor.children[0].data == "set" else []
+            )
+            dots = len(row) == 3 and only(row[1], "factor")
+            if kind != "SUM" or not dots or dots.children[0].data != "dots":
+                raise Unreadable(f"expected a sum over S ⊆ {{0, …, N − 1}}, got {written(clause)!r}")
+            first, last = (self.scalar(self.expr(row[n], inside)) for n in (0, 2))
+            sizes = self.size_of(add(last, UNIT))
+            if first != ZERO or sizes is None:
+                raise Unreadable(f"expected a sum over S ⊆ {{0, …, N − 1}}, got {written(clause)!r}")
+            place = Members(names[0], Range(sizes))
+        else:
+            letter = plain_letter(right)
+            whole = letter and inside.get(letter.base)
+            if not isinstance(whole, Members):
+                raise Unreadable(f"{written(right)!r} is no set that a sum runs over")
+            place = Place(names[0], whole.range)
+            conditions.append(term("member", place, whole))
+        inside[names[0]] = place
+        places.append(place)
+
+    def chain(self, body, places, conditions):
+        """The product of matrices in the order of their index, from the left to the right."""
+        if len(places) != 1 or isinstance(places[0], Members):
+            raise Unreadable("a product of matrices over several indices")
+        body.rows.join(body.columns, "a product of matrices over an index: rows and columns")
+        p, q = Place("row", body.rows), Place("column", body.columns)
+        inner = term("only", body.entry(p, q), tuple(conditions))
+
+        def entry(i, j):
+            return term("chain", (places[0], p, q), inner, i, j)
+
+        return Matrix(body.rows, body.columns, entry)
 
     def bounds(self, place, first, last, bound, conditions):
         """An index from … to …: 0 to n − 1 gives its range; a part of a range is a condition."""
@@ -568,7 +620,7 @@ class Sentence:
             name = self.reading.find(letter) or self.reading.find(letter._replace(font="bold"))
             if name in self.reading.branches and not letter.gradient:
                 return self.branch(name, letter, following, bound), items[1:]
-        operator = self.reading.operators.get(self.reading.key(letter._replace(below=(), above=()), False))
+        operator, letter = self.reading.operator(letter)
         if operator is not None and following is not None and following.children[0].data == "paren":
             return self.operated(operator, letter, following, bound), items[1:]
         if function is not None and following is not None and following.children[0].data == "paren":
@@ -1240,6 +1292,8 @@ def letters_of(t):
     """The names of all letters whose entries, gradients or labels stand in a Term, and of indices in use."""
     if isinstance(t, Place):
         return {t}
+    if isinstance(t, Term) and t.kind == "chain":
+        return letters_of(t.parts[1:]) - set(t.parts[0])
     if isinstance(t, Term):
         own = {t.parts[0]} if t.kind in ("entry", "gradient", "label") else set()
         inner = t.parts[1:] if t.kind in ("let", "apply", "sum", "prod") else t.parts

@@ -473,9 +473,20 @@ class Reading:
         self.definitions[name] = Definition(name, places, body, label)
         return name
 
+    def operator(self, letter):
+        """The operator that a letter names, LN_ε or f_0, or None; and the letter without its number."""
+        bare = letter._replace(below=tuple(t for t in letter.below if not digits(t)))
+        for whole, rest in ((letter, bare), (letter._replace(below=()), letter)):
+            found = self.operators.get(self.key(whole._replace(above=()), False))
+            if found:
+                return found, rest
+        return None, letter
+
     def _define_operator(self, letter, argument, right, label):
-        """LN_ε(𝐱) = x̂, where x̂ is defined by 𝐱 and ε, which are free."""
+        """LN_ε(𝐱) = x̂, where x̂ is defined by 𝐱 and ε, which are free; or f_0(𝐱) = (2x_1, x_0), of 𝐱 alone."""
         value = plain_letter(parse(right))
+        if value is None and not letter.above and all(map(digits, letter.below)):
+            return self._define_map(letter, argument, right, label)
         below = [plain_letter(tree) for tree in letter.below]
         found = [other and self.find(other) for other in (argument, value, *below)]
         name = self.key(letter._replace(below=(), above=()), False)
@@ -488,6 +499,25 @@ class Reading:
         if len(self.definitions[found[1]].places) != 1:
             raise Unreadable(f"{label}: expected a vector as the value of {letter}")
         self.operators[name] = Operator(found[0], tuple(found[2:]), found[1])
+        return name
+
+    def _define_map(self, letter, argument, right, label):
+        name = self.key(letter, False)
+        if name in self.operators or name in self.numbers or self.find(argument) in self.definitions:
+            raise Unreadable(f"{label}: {letter}, or a letter that it depends on, is defined already")
+        sentence = Sentence(self)
+        body = sentence.expr(parse(right), {})
+        if (
+            not isinstance(body, Matrix)
+            or (body.rows.known == ()) == (body.columns.known == ())
+            or sentence.free
+        ):
+            raise Unreadable(f"{label}: expected a vector as the value of {letter}")
+        place = Place("entry", body.rows if body.columns.known == () else body.columns)
+        value, body = f"{name} of its letter", body.entry(*(0 if r.known == () else place for r in body[:2]))
+        self.arrays[value] = Array(value, (place.range.known,))
+        self.definitions[value] = Definition(value, (place,), body, label)
+        self.operators[name] = Operator(self.find(argument), (), value)
         return name
 
     def instance(self, operator, argument, numbers):
@@ -668,6 +698,8 @@ def free_places(t):
         return {t}
     if isinstance(t, Term) and t.kind in ("sum", "prod"):
         return free_places(t.parts[1]) - {t.parts[0]}
+    if isinstance(t, Term) and t.kind == "chain":
+        return free_places(t.parts[1:]) - set(t.parts[0])
     if isinstance(t, Definition) or not isinstance(t, tuple):
         return set()
     return set().union(*map(free_places, t))
