@@ -203,6 +203,16 @@ def names_for_toggles(app, pagename, templatename, context, doctree):
     context["generate_toctree_html"] = named_tree
 
 
+def no_idle_scripts(app, page, template, context, doctree):
+    """Pages load what they use: tabs are nowhere, buttons that copy only where there is code."""
+    idle = ["design-tabs.js"]
+    if "highlight" not in context.get("body", ""):
+        idle += ["clipboard.min.js", "copybutton.js", "copybutton_funcs.js"]
+    context["script_files"] = [
+        script for script in context["script_files"] if not str(script.filename).endswith(tuple(idle))
+    ]
+
+
 def setup(app):
     # Read by handgrad.course.interactive: the pages have no Python behind them.
     os.environ["HANDGRAD_STATIC"] = "1"
@@ -221,6 +231,7 @@ def setup(app):
         mark_as_read,
         progress,
         description,
+        no_idle_scripts,
     )
     for change in changes:
         app.connect("html-page-context", change)
