@@ -27,7 +27,7 @@ def test_a_letter_in_the_text_is_no_definition_of_it():
 
 STEPS = r"""$\mathrm{relu}(x) = \max(x, 0)$, $k(x) = x\,[x > 0]$, $c(x) = x + 3\,x^3$
 $$ \mathrm{relu}'(x) = [x > 0] \quad\text{for } x \ne 0 $$ (eq-slope)
-$$ \frac{\mathrm{relu}(x) - \mathrm{relu}(-x)}{2x} = \frac12 \quad\text{for every } x > 0 $$ (eq-half)
+$$ \frac{\mathrm{relu}(x) - \mathrm{relu}(-x)}{2x} = \frac12 \quad\text{for every } x \ne 0 $$ (eq-half)
 $$ k(x) = \mathrm{relu}(x), k'(x) = \mathrm{relu}'(x) \quad\text{for } x \ne 0 $$ (eq-both)
 $$ \mathrm{relu}(x) = x \quad\text{for } x > 0 $$ (eq-case)
 $$ \big(x\, g(x)\big)' = g(x) + x\, g'(x) $$ (eq-prime)

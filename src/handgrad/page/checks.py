@@ -217,8 +217,10 @@ class Given:
             self._condition(local, condition, restrictions)
         claims = []
         for statement in rest:
-            if statement in conditions or not statement.relations:
+            if statement in conditions or not statement.sides:
                 continue
+            if not statement.relations:
+                raise Unreadable(f"{' '.join(t.value for t in statement.sides[0])}: it claims nothing")
             if unknown := set(statement.relations) - RELATIONS:
                 raise Unreadable(f"the relation {unknown.pop()}")
             sentence = Sentence(local)
@@ -227,6 +229,8 @@ class Given:
                 left, right = sentence.pair(left, right, label)
                 for side in (left, right):
                     _occurs(local, side)
+                if show(left) == show(right):
+                    raise Unreadable(f"both sides of {relation} are {show(left)}")
                 claims.append((left, relation, right))
             sentence.settle()
         if local.branches and _order([t for c in claims for t in c[::2]], local) > 1:
@@ -254,7 +258,11 @@ class Given:
                 return
         for left, relation, right in zip(statement.sides, statement.relations, statement.sides[1:]):
             sentence = Sentence(reading)
-            restrictions.append((sentence.side(left), relation, sentence.side(right)))
+            sides = sentence.side(left), sentence.side(right)
+            restrictions.append((sides[0], relation, sides[1]))
+            for name in filter(None, map(_free_number, sides)):  # the condition says what the letter is
+                if relation != "≠" and reading.numbers[name].kind in ("positive", "within"):
+                    reading.numbers[name] = reading.numbers[name]._replace(kind="array", below=())
 
     # ---- proofs
 
@@ -272,6 +280,7 @@ class Given:
                     what = f"{label}, claim {count} of {len(claims)}"
                     for signs in _signs(reading, restrictions):
                         _prove(reading, left, relation, right, what, signs)
+                _needed(reading, claims, restrictions)
 
     def refuses(self, *formulas):
         """Refute each of these formulas of the running text, ``$…$``, printed there as wrong.
@@ -308,6 +317,7 @@ class Given:
                     sizes, values = _restricted(reading, restrictions, rng, small=digits)
                     for left, relation, right in claims:
                         _compare(reading, sizes, values, left, relation, right, rng, digits)
+                _needed(reading, claims, restrictions)
 
     def number(self, label, part=-1, **values):
         """The number that an equation gives for some values: its last side, or that of another statement.
@@ -511,16 +521,22 @@ def _indices(reading, *terms):
     return at
 
 
+def _free_number(t):
+    """The name of the letter without indices that a Term is; None for another."""
+    return t.parts[0] if isinstance(t, Term) and t.kind == "entry" and not t.parts[1] else None
+
+
 def _signs(reading, restrictions):
     """The cases of conditions such as x > 0 or x ≠ 0: {symbol of the number: itself, with its sign}.
 
     Other conditions are left out; what is proved without them holds with them.
     """
     cases = [{}]
+    turned = {">": "<", "<": ">", "≥": "≤", "≤": "≥"}
     for left, relation, right in restrictions:
-        name = (
-            left.parts[0] if isinstance(left, Term) and left.kind == "entry" and not left.parts[1] else None
-        )
+        if left == number(0):
+            left, relation, right = right, turned.get(relation, relation), left
+        name = _free_number(left)
         if name not in reading.numbers or name in reading.definitions or right != number(0):
             continue
         symbol, magnitude = sp.Symbol(name, real=True), sp.Symbol(name, positive=True)
@@ -663,6 +679,54 @@ def _restricted(reading, restrictions, rng, small):
         if all(_true(walk, r) for r in restrictions):
             return sizes, values
     raise Unreadable("a condition that no numbers of 200 meet")
+
+
+def _needed(reading, claims, restrictions):
+    """See that numbers meet the conditions, up to the edge, and that without any of them a claim may fail.
+
+    Raises Unreadable for conditions that no numbers meet, AssertionError for one that makes no difference,
+    or that is met by numbers for which a claim fails.
+    """
+    if not restrictions:
+        return
+    rng = np.random.default_rng(len(restrictions))
+    _restricted(reading, restrictions, rng, small=True)
+    for one in restrictions:
+        others, shown = [r for r in restrictions if r is not one], f"{show(one[0])} {one[1]} {show(one[2])}"
+        outside = [_drawn(reading, one, False, others, rng) for _ in range(8)]
+        if any(outside) and not any(_fails(reading, *n, claims, rng) for n in outside if n):
+            raise AssertionError(f"the condition {shown} makes no difference")
+        edge = _drawn(reading, one, True, others, rng) if one[1] in ("≤", "≥") else None
+        if edge and _fails(reading, *edge, claims, rng, (False,)):
+            raise AssertionError(f"the condition {shown} holds where both sides are equal, and a claim fails")
+
+
+def _drawn(reading, one, met, others, rng):
+    """Sizes and values that meet all conditions, but for one that they meet or not; None if none are found.
+
+    Where it says more of a free number than < or >, that number is put to where both sides are equal.
+    """
+    for _ in range(40):
+        sizes, values = draw(reading, rng, small=True)
+        for letter, bound in (one[::2], one[::-2]) if met or one[1] == "≠" else ():
+            if _free_number(letter) in values:
+                bound = Torch(reading, sizes, values).value(bound, {})
+                values[_free_number(letter)] = np.asarray(_float(bound))
+        walk = Torch(reading, sizes, values)
+        if _true(walk, one) == met and all(_true(walk, r) for r in others):
+            return sizes, values
+    return None
+
+
+def _fails(reading, sizes, values, claims, rng, exactness=(False, True)):
+    """Whether a claim is wrong for these numbers, or says nothing."""
+    try:
+        for exact in exactness:
+            for left, relation, right in claims:
+                _compare(reading, sizes, values, left, relation, right, rng, exact)
+    except (AssertionError, ArithmeticError, TypeError, ValueError):
+        return True
+    return False
 
 
 def _true(walk, restriction):
