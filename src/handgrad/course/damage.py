@@ -9,14 +9,20 @@ that is neither refused nor proved has survived, and is a gap.
 A definition is damaged as well: its other form, or the later equations that use it, must notice.
 
     python -m handgrad.course.damage notebooks/05_normalization.ipynb
+    python -m handgrad.course.damage --record notebooks/*.ipynb
 
-prints the score of each label. Scores are kept in `_build/damage`, by what they depend on.
+prints the score of each label; with --record it is written to `RECORD` as well, from which the equation index
+and the README take it. Scores are kept in `_build/damage`, by what they depend on, so that a second run
+tries only what has changed.
 """
 
 import argparse
 import ast
+import datetime
+import functools
 import hashlib
 import json
+import re
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,6 +31,7 @@ from .. import page as room
 from .. import sums
 from ..extras import needs
 from ..page import Page
+from ..page.checks import EQUATION
 from ..page.edits import edits
 
 with needs("book"):
@@ -33,13 +40,17 @@ with needs("book"):
     from . import evidence
 
 KEPT = Path("_build/damage")
+RECORD = Path("book/damage.json")
+COMMAND = "python -m handgrad.course.damage --record notebooks/*.ipynb"
+REFUSALS = (ValueError, KeyError, AssertionError)
+"""How the reader says no. Whatever else stops a cell is told as well: the reader should have said it."""
 
 
 @dataclass
 class Score:
     """What became of the edits of one label.
 
-    How many, those refused, those that say the same, those alive.
+    How many, how many refused, those that say the same, those alive; those refused by accident.
     """
 
     label: str
@@ -48,6 +59,7 @@ class Score:
     refused: int = 0
     same: list = field(default_factory=list)
     alive: list = field(default_factory=list)
+    stopped: list = field(default_factory=list)
 
 
 class _Damaged:
@@ -84,110 +96,238 @@ def readings(setup, readers, text, name):
     return made
 
 
-def score(path, most=None):
-    """The scores of a notebook, in the order of its labels; from `KEPT` if nothing changed.
+class Chapter:
+    """A notebook with what its formulas are checked by.
 
-    path: a notebook; most: how many edits of each label are tried, spread over the formula; all by default.
-    Raises what its own page raises if an undamaged check fails.
+    targets  for each label that is checked: whether it is a definition, its checks (source, label, method)
     """
-    path = Path(path)
-    key = _key(path)
-    kept = KEPT / f"{path.stem}-{most or 'all'}-{key}.json"
-    if kept.is_file():
-        return [Score(**entry) for entry in json.loads(kept.read_text(encoding="utf-8"))]
-    notebook = nbformat.read(path, as_version=4)
-    text = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-    setup, checks, readers = statements(notebook)
-    whole = Page(text, path.name)
-    made = readings(setup, readers, text, path.name)
-    asked = {}
-    for source, method, labels in checks:
-        for label in labels:
-            asked.setdefault(label, []).append((source, method))
-    used = {}
-    for source, _, labels in checks:
-        given = eval(source, made)
-        for name in getattr(given, "printed", ()):
-            used.setdefault(name, []).extend((source, label) for label in labels)
-    scores = []
-    for label, tex in whole.equations.items():
-        if label in asked:
-            targets = [(source, label, method) for source, method in asked[label]]
-        elif label in used:
-            own = [(source, label) for source, _ in used[label][:1]]  # that its two forms agree
-            targets = [(source, other, "holds") for source, other in dict.fromkeys(own + used[label])]
-        else:
-            continue
-        result = Score(label, label not in asked)
-        tried = edits(tex)
+
+    def __init__(self, path):
+        self.name, self.stem = Path(path).name, Path(path).stem
+        notebook = nbformat.read(path, as_version=4)
+        self.text = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+        self.setup, checks, self.readers = statements(notebook)
+        self.page, self.targets = Page(self.text, self.name), {}
+        self.made = readings(self.setup, self.readers, self.text, self.name)
+        asked, used = {}, {}
+        for source, method, labels in checks:
+            for label in labels:
+                asked.setdefault(label, []).append((source, label, method))
+            for name in self._printed(source):
+                used.setdefault(name, []).extend((source, label, "holds") for label in labels)
+        for label in self.page.equations:
+            if label in asked:
+                self.targets[label] = False, asked[label]
+            elif label in used:
+                own = (used[label][0][0], label, "holds")  # that its two forms agree
+                self.targets[label] = True, list(dict.fromkeys([own, *used[label]]))
+
+    def _printed(self, source):
+        return getattr(eval(source, self.made), "printed", ())
+
+    def concerned(self, label):
+        """The statements of the set-up that a check of a label needs, or that read its formula."""
+        names = {
+            node.id
+            for source, _, _ in self.targets[label][1]
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Name)
+        }
+        for statement in self.setup:
+            bound = {target.id for target in statement.targets}
+            made = self.made[min(bound)]
+            if bound & names or label in getattr(made, "printed", (label,)):
+                yield statement
+
+    def damaged(self, label, tex):
+        """The text with another formula in the place of a labelled one."""
+        found = next(m for m in EQUATION.finditer(self.text) if m[2] == label)
+        return self.text[: found.start(1)] + f"\n{tex}\n" + self.text[found.end(1) :]
+
+    def _unchanged(self, setup, damaged, label):
+        """Whether the definition as it was is proved, given the damaged one."""
+        text = f"{damaged}\n\n$$\n{self.page.tex(label)}\n$$ (eq-as-it-was)\n"
+        try:
+            made = readings(setup, self.readers, text, self.name)
+            eval(self.targets[label][1][0][0], made).prove("eq-as-it-was")
+        except Exception:
+            return False
+        return True
+
+    def key(self, label, most):
+        """What the score of a label depends on: the reader, the formulas of its checks, how they are read."""
+        setup = [ast.unparse(statement) for statement in self.concerned(label)]
+        targets = self.targets[label]
+        sources = [source for source, _, _ in targets[1]] + [
+            ast.unparse(s.value) for s in self.concerned(label)
+        ]
+        printed = {label, *(name for _, name, _ in targets[1])}.union(*map(self._printed, sources))
+        formulas = {
+            name: self.page.tex(name) if name.startswith("eq-") else self.page.inline(name)
+            for name in printed
+        }
+        return hashlib.sha256(
+            repr((_code(), most, setup, targets, sorted(formulas.items()))).encode()
+        ).hexdigest()[:16]
+
+    def score(self, label, most=None):
+        """The score of a label; from `KEPT` if nothing has changed that it depends on."""
+        kept = KEPT / f"{label}-{self.key(label, most)}.json"
+        if kept.is_file():
+            return Score(**json.loads(kept.read_text(encoding="utf-8")))
+        definition, targets = self.targets[label]
+        setup, tried = list(self.concerned(label)), edits(self.page.tex(label))
         step = max(1, len(tried) // most) if most else 1
+        result = Score(label, definition)
         for edit in tried[step // 2 :: step][:most]:
             result.edits += 1
-            damaged = text.replace(tex, edit.tex)
-            fate = _fate(setup, readers, damaged, path.name, targets, result.definition)
+            damaged = self.damaged(label, edit.tex)
+            fate = _fate(setup, self.readers, damaged, self.name, targets, definition)
+            if fate == "alive" and definition and self._unchanged(setup, damaged, label):
+                fate = "same"
             shown = f"{edit.kind}: {' '.join(edit.tex[max(0, edit.start - 24) : edit.start + 40].split())}"
-            if fate == "refused":
+            if fate not in ("same", "alive"):
                 result.refused += 1
+                result.stopped += [f"{fate}: {shown}"] if fate != "refused" else []
             elif fate == "same":
                 result.same.append(shown)
             else:
                 result.alive.append(shown)
-        scores.append(result)
-    KEPT.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps([asdict(s) for s in scores], ensure_ascii=False, indent=1), encoding="utf-8")
-    return scores
+        KEPT.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(asdict(result), ensure_ascii=False, indent=1), encoding="utf-8")
+        return result
+
+
+def score(path, most=None):
+    """The scores of a notebook, in the order of its labels.
+
+    path: a notebook; most: how many edits of each label are tried, spread over the formula; all by default.
+    Raises what its own page raises if it cannot be read undamaged.
+    """
+    chapter = Chapter(path)
+    return [chapter.score(label, most) for label in chapter.targets]
 
 
 def _fate(setup, readers, text, name, targets, definition):
-    """refused, same (the edited formula is proved), or alive. Whatever stops a cell refuses."""
+    """refused, same (the edited formula is proved), alive, or what else stopped the cell."""
     try:
         made = readings(setup, readers, text, name)
-    except Exception:
-        return "refused"
+    except Exception as error:
+        return _refusal(error)
     proved = not definition
     for source, label, _ in targets:
-        given = eval(source, made)
         try:
-            given.holds(label, draws=1, exact=False)
-        except Exception:
-            return "refused"
+            eval(source, made).holds(label, draws=1, exact=False)
+        except Exception as error:
+            return _refusal(error)
     for source, label, method in targets if proved else ():
         try:
             eval(source, made).prove(label)
-        except Exception:
+        except Exception as error:
             if method == "prove":
-                return "refused"
+                return _refusal(error)
             proved = False
     return "same" if proved else "alive"
 
 
-def _key(path):
-    """What the score of a notebook depends on: its own text, and the code of the reader and of the sums."""
-    code = sorted(Path(room.__file__).parent.glob("*.py"))
+def _refusal(error):
+    return "refused" if isinstance(error, REFUSALS) else type(error).__name__
+
+
+# ------------------------------------------------------------------------------------------------ the record
+
+
+def mark_of(tex):
+    """A short text that changes with a formula, and not with its spaces."""
+    return hashlib.sha256("".join(tex.split()).encode()).hexdigest()[:8]
+
+
+def recorded(path=RECORD):
+    """The scores that were recorded, {stem of the notebook: {label: what became of its edits}}."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))["chapters"]
+
+
+def record(chapter, scores, most=None, path=RECORD):
+    """Write the scores of one notebook to the record, in place of what it said of this notebook."""
+    path = Path(path)
+    chapters = recorded(path) if path.is_file() else {}
+    chapters[chapter.stem] = {
+        one.label: {"formula": mark_of(chapter.page.tex(one.label)), "most": most}
+        | {name: value for name, value in asdict(one).items() if name != "label"}
+        for one in scores
+    }
+    lines = []
+    for stem, entries in sorted(chapters.items()):
+        inner = ",\n".join(
+            f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in entries.items()
+        )
+        lines.append(f"{json.dumps(stem)}: {{\n{inner}\n}}")
+    date = datetime.date.today().isoformat()
+    head = f'{{\n"command": {json.dumps(COMMAND)},\n"date": "{date}",\n"chapters": {{\n'
+    path.write_text(head + ",\n".join(lines) + "\n}\n}\n", encoding="utf-8")
+
+
+def told(chapters):
+    """The sum of all scores, in words."""
+    claims, definitions = (
+        [e for entries in chapters.values() for e in entries.values() if e["definition"] == which]
+        for which in (False, True)
+    )
+
+    def counted(entries, unnoticed):
+        edits, refused = (sum(e[name] for e in entries) for name in ("edits", "refused"))
+        same, alive = (sum(len(e[name]) for e in entries) for name in ("same", "alive"))
+        rest = ", ".join(f"{n} {words}" for n, words in ((same, "say the same"), (alive, unnoticed)) if n)
+        return f"of {edits} slips {refused} are refused" + (f", {rest}" if rest else "")
+
+    less, unused = "are true too, and say less", "pass, as no check uses what they change"
+    return (
+        f"In {len(claims)} claims, {counted(claims, less)}; "
+        f"in {len(definitions)} definitions, {counted(definitions, unused)}"
+    )
+
+
+@functools.cache
+def _code():
+    """The reader, the sums and this file, as a short text."""
     found = hashlib.sha256()
-    for file in [*code, Path(sums.__file__), Path(__file__), path]:
+    for file in [*sorted(Path(room.__file__).parent.glob("*.py")), Path(sums.__file__), Path(__file__)]:
         found.update(file.read_bytes())
-    return found.hexdigest()[:16]
+    return found.hexdigest()
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description="Damage every printed formula, and count what is noticed.")
     parser.add_argument("notebooks", nargs="+")
-    for path in parser.parse_args(arguments).notebooks:
-        scores = score(path)
-        for one in scores:
+    parser.add_argument("--most", type=int, help="how many edits of each label are tried; all by default")
+    parser.add_argument("--record", action="store_true", help=f"write the scores to {RECORD} as well")
+    asked = parser.parse_args(arguments)
+    for path in asked.notebooks:
+        scores, chapter = [], Chapter(path)
+        for label in chapter.targets:
+            scores.append(one := chapter.score(label, asked.most))
             kind = "definition" if one.definition else "claim"
             same, alive = len(one.same), len(one.alive)
             print(
                 f"{one.label} ({kind}): {one.edits} edits, {one.refused} refused, "
                 f"{same} the same, {alive} alive"
             )
-            for line in one.alive:
-                print(f"    alive: {line}")
-        print(
-            f"{Path(path).name}: {sum(s.refused for s in scores)} of {sum(s.edits for s in scores)} refused"
-        )
+            for word in ("same", "alive", "stopped"):
+                for line in getattr(one, word):
+                    print(f"    {word}: {line}", flush=True)
+        print(f"{chapter.name}: {sum(s.refused for s in scores)} of {sum(s.edits for s in scores)} refused")
+        if asked.record:
+            record(chapter, scores, asked.most)
+    if asked.record:
+        _tell_the_readme(Path("README.md"))
     return 0
+
+
+def _tell_the_readme(path):
+    """Bring the row of the README about the record up to date, if it has one."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    row = rf"(?m)^(\| `{RECORD}` \| ).*?( \|)$"
+    path.write_text(re.sub(row, lambda m: m[1] + told(recorded()) + m[2], text), encoding="utf-8")
 
 
 if __name__ == "__main__":

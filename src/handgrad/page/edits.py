@@ -1,13 +1,16 @@
 r"""Printed formulas, damaged on purpose: each edit is one slip of a typesetter.
 
 `edits` yields what a formula becomes with a sign turned, two indices exchanged, a number one larger, a sum, a
-hat, a transpose, a root, a d or a factor left out, Σ for Π, one letter of an index for another that stands in
-the formula. A page that is proved must refuse each of them, unless it says the same.
+hat, a transpose, a root, a d, a factor or a matrix left out, Σ for Π, one letter of an index for another that
+stands in the formula. A page that is proved must refuse each of them, unless it says the same.
 """
 
 from typing import NamedTuple
 
 from .tree import scan
+
+ENDS = {"LETTER", "NUMBER", "RBRACE", "CLOSE", "D", "FONT", "ACCENT", "OPEN", "FRAC", "SUM", "SQRT"}
+"""What may stand behind a factor of a product."""
 
 
 class Edit(NamedTuple):
@@ -89,6 +92,42 @@ def _all(tex):
         elif kind == "PRIME" and after is not None and after.type == "OPEN":
             yield "prime left out", start, end, ""
     yield from _factors(tokens, closing, tex)
+    yield from _matrices(tokens, closing, tex)
+    yield from _letters(tokens, closing, tex)
+
+
+def _letters(tokens, closing, tex):
+    """Each letter of an index for the next one that stands in an index of the formula."""
+    inside = [m for n, t in enumerate(tokens) if t.type == "SUB" for m in range(n + 2, closing[n + 1])]
+    found = [
+        token
+        for token in (tokens[m] for m in dict.fromkeys(inside) if tokens[m - 2].type != "FONT")
+        if token.type == "LETTER"
+        and (token.value.islower() and len(token.value) == 1 or token.value == "ell")
+    ]
+    written = {token.value: tex[token.start : token.end] for token in found}
+    following = dict(zip(written, [*written][1:] + [*written][:1]))
+    for token in found if len(written) > 1 else ():
+        new = written[following[token.value]]
+        gap = " " if new.startswith("\\") and tex[token.end : token.end + 1].isalpha() else ""
+        yield "another index", token.start, token.end, new + gap
+
+
+def _matrices(tokens, closing, tex):
+    """A bold letter, with its scripts, that multiplies or is multiplied, left out."""
+    for n, token in enumerate(tokens):
+        if token.type != "FONT" or n and tokens[n - 1].type in ("D", "PARTIAL") or _in_accent(tokens, n):
+            continue
+        last = closing[n + 1]
+        while last + 1 < len(tokens) and tokens[last + 1].type in ("SUB", "SUP"):
+            last = closing[last + 2]
+        before, after = (tokens[m].type if 0 <= m < len(tokens) else "" for m in (n - 1, last + 1))
+        if after in ENDS or before in ("LETTER", "NUMBER", "RBRACE", "CLOSE"):
+            yield "factor left out", token.start, _end(tokens, last, tex), " "
+
+
+def _in_accent(tokens, n):
+    return n > 1 and tokens[n - 1].type == "LBRACE" and tokens[n - 2].type == "ACCENT"
 
 
 def _factors(tokens, closing, tex):
@@ -97,11 +136,10 @@ def _factors(tokens, closing, tex):
     for n, token in enumerate(tokens):
         depth += {"LBRACE": 1, "RBRACE": -1}.get(token.type, 0)
         before, after = (tokens[m].type if 0 <= m < len(tokens) else "" for m in (n - 1, n + 1))
-        ends = {"LETTER", "NUMBER", "RBRACE", "CLOSE", "D", "FONT", "ACCENT", "OPEN", "FRAC", "SUM", "SQRT"}
         if (
             token.type == "LETTER"
             and depth == 0
-            and after in ends
+            and after in ENDS
             and after != "OPEN"
             and before not in ("D", "PARTIAL")
         ):
