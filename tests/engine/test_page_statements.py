@@ -8,7 +8,8 @@ from handgrad.page.tree import Unreadable
 
 def test_a_word_that_only_begins_like_a_condition_is_none():
     page = Page(
-        r"$$ \text{forward:}\quad & 2\,TDF, \\ \text{within:}\quad & 2\,TDF + 2\,TDF = 4\,TDF $$ (eq-a)"
+        r"$$ \text{forward:}\quad & 2\,TDF = TDF + TDF, \\ "
+        r"\text{within:}\quad & 2\,TDF + 2\,TDF = 4\,TDF $$ (eq-a)"
     )
     costs = page.given(letters="T; D; F")
     costs.prove("eq-a")

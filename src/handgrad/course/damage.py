@@ -21,6 +21,7 @@ import ast
 import datetime
 import functools
 import hashlib
+import inspect
 import json
 import re
 import sys
@@ -114,13 +115,27 @@ class Chapter:
             for label in labels:
                 asked.setdefault(label, []).append((source, label, method))
             for name in self._printed(source):
-                used.setdefault(name, []).extend((source, label, "holds") for label in labels)
+                used.setdefault(name, []).extend((source, label, method) for label in labels)
         for label in self.page.equations:
             if label in asked:
                 self.targets[label] = False, asked[label]
             elif label in used:
                 own = (used[label][0][0], label, "holds")  # that its two forms agree
                 self.targets[label] = True, list(dict.fromkeys([own, *used[label]]))
+        self._computed = {}
+
+    def checks(self, label):
+        """The checks of a label that are repeated: on numbers, which is quick, or by proof if they cannot be.
+
+        A definition need not compute its own form, as long as something that uses it can be checked.
+        """
+        for source, name, method in self.targets[label][1]:
+            if (source, name) not in self._computed:
+                self._computed[source, name] = _outcome(eval(source, self.made), name) is None
+            if self._computed[source, name]:
+                yield source, name, "holds"
+            elif method == "prove":
+                yield source, name, "prove"
 
     def _printed(self, source):
         return getattr(eval(source, self.made), "printed", ())
@@ -144,8 +159,22 @@ class Chapter:
         found = next(m for m in EQUATION.finditer(self.text) if m[2] == label)
         return self.text[: found.start(1)] + f"\n{tex}\n" + self.text[found.end(1) :]
 
+    def _fate(self, setup, text, checks, proofs):
+        """refused, alive, same if the proofs of a claim pass, or what else stopped the cell."""
+        try:
+            made = readings(setup, self.readers, text, self.name)
+        except Exception as error:
+            return _refusal(error)
+        for source, label, method in [*checks, *proofs]:
+            if error := _outcome(eval(source, made), label, method):
+                return _refusal(error)
+        return "same" if proofs else "alive"
+
     def _unchanged(self, setup, damaged, label):
-        """Whether the definition as it was is proved, given the damaged one."""
+        """Whether a definition as it was is proved, given the damaged one; or the damaged claim is proved."""
+        if not self.targets[label][0]:
+            made = readings(setup, self.readers, damaged, self.name)
+            return _outcome(eval(self.targets[label][1][0][0], made), label, "prove") is None
         text = f"{damaged}\n\n$$\n{self.page.tex(label)}\n$$ (eq-as-it-was)\n"
         try:
             made = readings(setup, self.readers, text, self.name)
@@ -177,13 +206,17 @@ class Chapter:
             return Score(**json.loads(kept.read_text(encoding="utf-8")))
         definition, targets = self.targets[label]
         setup, tried = list(self.concerned(label)), edits(self.page.tex(label))
+        checks = list(self.checks(label))
+        proofs = [] if definition else [t for t in targets if t[2] == "prove"]
         step = max(1, len(tried) // most) if most else 1
         result = Score(label, definition)
+        if not checks:
+            raise AssertionError(f"{label}: its checks fail as it stands")
         for edit in tried[step // 2 :: step][:most]:
             result.edits += 1
             damaged = self.damaged(label, edit.tex)
-            fate = _fate(setup, self.readers, damaged, self.name, targets, definition)
-            if fate == "alive" and definition and self._unchanged(setup, damaged, label):
+            fate = self._fate(setup, damaged, checks, proofs)
+            if fate == "alive" and self._unchanged(setup, damaged, label):
                 fate = "same"
             shown = f"{edit.kind}: {' '.join(edit.tex[max(0, edit.start - 24) : edit.start + 40].split())}"
             if fate not in ("same", "alive"):
@@ -208,26 +241,13 @@ def score(path, most=None):
     return [chapter.score(label, most) for label in chapter.targets]
 
 
-def _fate(setup, readers, text, name, targets, definition):
-    """refused, same (the edited formula is proved), alive, or what else stopped the cell."""
+def _outcome(given, label, method="holds"):
+    """What a check raises; None if it passes."""
     try:
-        made = readings(setup, readers, text, name)
+        given.prove(label) if method == "prove" else given.holds(label, draws=1, exact=False)
     except Exception as error:
-        return _refusal(error)
-    proved = not definition
-    for source, label, _ in targets:
-        try:
-            eval(source, made).holds(label, draws=1, exact=False)
-        except Exception as error:
-            return _refusal(error)
-    for source, label, method in targets if proved else ():
-        try:
-            eval(source, made).prove(label)
-        except Exception as error:
-            if method == "prove":
-                return _refusal(error)
-            proved = False
-    return "same" if proved else "alive"
+        return error
+    return None
 
 
 def _refusal(error):
@@ -289,9 +309,9 @@ def told(chapters):
 
 @functools.cache
 def _code():
-    """The reader, the sums and this file, as a short text."""
-    found = hashlib.sha256()
-    for file in [*sorted(Path(room.__file__).parent.glob("*.py")), Path(sums.__file__), Path(__file__)]:
+    """The reader, the sums and the judgement, as a short text."""
+    found = hashlib.sha256(inspect.getsource(Chapter).encode() + inspect.getsource(_outcome).encode())
+    for file in [*sorted(Path(room.__file__).parent.glob("*.py")), Path(sums.__file__)]:
         found.update(file.read_bytes())
     return found.hexdigest()
 

@@ -827,9 +827,11 @@ def chapters(folder):
     ]
 
 
-def index(folder):
+def index(folder, damage=None):
     """The equation index as MyST Markdown: every labelled equation of the chapters in `folder`.
 
+    damage: what became of the slips in each formula, {stem of the notebook: {label: entry}}, as
+    `damage.recorded` gives it; without it the index says nothing of them.
     Raises FileNotFoundError if the folder holds no chapter.
     """
     read = chapters(folder)
@@ -849,8 +851,24 @@ def index(folder):
     for name, chapter in listed.items():
         lines += ["", f"## {{doc}}`/notebooks/{name}`"]
         for equation in chapter:
-            lines += ["", f"{{eq}}`{equation.label}` {_sentence(equation)}", "", "$$", equation.formula, "$$"]
+            slips = _slips((damage or {}).get(name, {}).get(equation.label))
+            sentence = f"{{eq}}`{equation.label}` {_sentence(equation)}{slips}"
+            lines += ["", sentence, "", "$$", equation.formula, "$$"]
     return "\n".join(lines)
+
+
+def _slips(entry):
+    """What became of the slips in a formula, in words: "; 12 slips: 11 refused, 1 says the same"."""
+    if not entry or not entry["edits"]:
+        return ""
+    same, alive = len(entry["same"]), len(entry["alive"])
+    parts = [
+        (entry["refused"], "refused", "refused"),
+        (same, "says the same", "say the same"),
+        (alive, "not noticed", "not noticed"),
+    ]
+    told = ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in parts if n)
+    return f"; {entry['edits']} slip{'s' * (entry['edits'] > 1)}: {told}"
 
 
 def _by_eye(equation):

@@ -159,6 +159,8 @@ class Walk:
     def unfolded(self, definition, lead, indices, held):
         if definition.name in self.reading.recurrent and indices and indices[0] == (0,):
             return self.start(definition.name, lead, indices[1:], held)
+        if definition.name in self.reading.recurrent and indices and (indices[0][0] < 0) is True:
+            raise Unreadable(f"{definition.name} at step {indices[0][0]}, before its beginning")
         return self.value(definition.body, self.bound(definition.places, indices), lead, held)
 
     def start(self, name, lead, indices, held):
@@ -598,8 +600,12 @@ def draw(reading, rng, small=False):
     Sizes are all different, unless they are asked to be small.
     """
     atoms = sorted({s for sizes in reading.sizes.values() for s in sizes if isinstance(s, str)})
-    spread = rng.permutation(np.arange(2, max(4, len(atoms)) + 2))
+    least = 3 if len(atoms) < 4 else 2  # of two numbers too much is true
+    spread = rng.permutation(np.arange(least, max(4, len(atoms)) + 2))
     sizes = {name: int(2 + n % 2 if small else n) for name, n in zip(atoms, spread)}
+    for name, product in reading.sizes.items():  # where F = 4D, arrays have axes of length F
+        if name not in sizes:
+            sizes[name] = math.prod(sizes.get(s, s) for s in product)
 
     def length(axis):
         return math.prod(sizes.get(s, s) for s in axis)
@@ -688,6 +694,8 @@ class Numbers(Walk):
     def label(self, name, indices, lead):
         array = self.reading.array(name)
         more = len(array.axes) - len(indices)
+        if more > len(lead):
+            raise Unreadable(f"the label {name} with {len(indices)} indices, of {len(array.axes)}")
         indices = (*lead[len(lead) - more :], *indices) if more else indices
         return int(self.given[name][tuple(i for index in indices for i in index)])
 
@@ -697,8 +705,11 @@ class Numbers(Walk):
         flat = (0,) * (self.given[name].ndim - len(flat)) + flat
         sizes = [s for axis in self.reading.array(name).axes for s in axis]
         found = tuple(i - (size in STEPS) for i, size in zip(flat, sizes))
-        if -1 in found:
-            raise Unreadable(f"{name} at step 0, and steps begin at 1")
+        for i, length, size in zip(found, self.given[name].shape, sizes):
+            if i < 0 and size in STEPS:
+                raise Unreadable(f"{name} at step {i + 1}, and steps begin at 1")
+            if not 0 <= i < length:
+                raise Unreadable(f"{name} at {i}, on an axis of length {length}")
         return found
 
     def run(self, size):

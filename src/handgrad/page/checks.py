@@ -213,9 +213,9 @@ class Given:
             if _is_condition(statement) or before in conditions and not statement.words:
                 conditions.append(statement)
         restrictions = []
-        for condition in conditions:
-            self._condition(local, condition, restrictions)
-        claims = []
+        for before, condition in zip([None, *conditions], conditions):
+            self._condition(local, condition, restrictions, before)
+        claims, sentence = [], None
         for statement in rest:
             if statement in conditions or not statement.sides:
                 continue
@@ -233,6 +233,12 @@ class Given:
                     raise Unreadable(f"both sides of {relation} are {show(left)}")
                 claims.append((left, relation, right))
             sentence.settle()
+            free = {p.name for r in restrictions for t in r[::2] for p in places_of(t)}
+            if both := free & {p.name for claim in claims for t in claim[::2] for p in places_of(t)}:
+                raise Unreadable(f"the index {min(both)} of a claim, and of a condition on all entries")
+        for condition in conditions:
+            if condition.words == "whatever" and condition.sides and sentence:
+                sentence.side(condition.sides[0])
         if local.branches and _order([t for c in claims for t in c[::2]], local) > 1:
             raise Unreadable("a second derivative, and a function of which only the first is known")
         if not claims:
@@ -247,7 +253,12 @@ class Given:
         return bool(letter) and not letter.gradient and reading.find(letter) is None
 
     @staticmethod
-    def _condition(reading, statement, restrictions):
+    def _condition(reading, statement, restrictions, before=None):
+        """Take a condition for granted; "for all k" must speak of an index of the one before it."""
+        if statement.words.lower().endswith("for all") and before is not None and not statement.relations:
+            known = {t.value for side in before.sides for t in side}
+            for token in (t for side in statement.sides for t in side if t.value not in known):
+                raise Unreadable(f"for all {token.value}: the condition before it has no such index")
         if statement.relations == ("=",):
             letter = _single_letter(statement.sides[0])
             if letter and letter.base in reading.sizes and not letter.below:

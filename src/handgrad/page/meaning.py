@@ -9,6 +9,7 @@ Nothing is guessed. A letter that nobody declared, an index that belongs to no a
 lengths, a product that reads in two ways: each is refused, with its place.
 """
 
+import math
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -318,7 +319,12 @@ class Sentence:
         return left, right
 
     def settle(self):
-        """An index of a sum over δ alone runs over what its letter does elsewhere in the statement."""
+        """An index of a sum over δ alone runs over what its letter does elsewhere in the statement.
+
+        Raises Unreadable for a letter that is summed over, and free as well.
+        """
+        if both := {place.name for place in self.summed} & set(self.free):
+            raise Unreadable(f"the index {min(both)} is summed over, and free in another place")
         for place in self.summed:
             others = [p for p in (*self.summed, *self.free.values()) if p.name == place.name]
             known = {p.range.known for p in others} - {None}
@@ -1203,7 +1209,10 @@ class Sentence:
 
     def within(self, place, range_):
         """An index at an axis: it runs over this range."""
-        if isinstance(place, Place):
+        if isinstance(place, int) and range_.known and all(isinstance(n, int) for n in range_.known):
+            if place >= math.prod(range_.known):
+                raise Unreadable(f"the index {place} on an axis of length {show_range(range_)}")
+        elif isinstance(place, Place):
             place.range.join(range_, f"index {place}")
         elif isinstance(place, Term) and place.kind == "label":
             Range(place.parts[2]).join(range_, f"index {place.parts[0]}")
