@@ -32,7 +32,7 @@ from .. import page as room
 from .. import sums
 from ..extras import needs
 from ..page import Page
-from ..page.checks import EQUATION
+from ..page.checks import DISPLAY
 from ..page.edits import edits
 
 with needs("book"):
@@ -156,8 +156,8 @@ class Chapter:
 
     def damaged(self, label, tex):
         """The text with another formula in the place of a labelled one."""
-        found = next(m for m in EQUATION.finditer(self.text) if m[2] == label)
-        return self.text[: found.start(1)] + f"\n{tex}\n" + self.text[found.end(1) :]
+        found = next(m for m in DISPLAY.finditer(self.text) if label in (m["label"], m["kept"]))
+        return self.text[: found.start("tex")] + f"\n{tex}\n" + self.text[found.end("tex") :]
 
     def _fate(self, setup, text, checks, proofs):
         """refused, alive, same if the proofs of a claim pass, or what else stopped the cell."""

@@ -520,11 +520,38 @@ def _readings(notebook):
             elif reading:
                 names = imported(reading.statement, names)
             quoted = "quoted" in cell.metadata.get("tags", [])  # nbval compares what it prints
-            checks = runs and reading is None and (quoted or any(_checks(body[row:], known)))
+            checks = runs and reading is None and (quoted or _checked_below(body[row:], known))
             if checks and (labels := _numbers(statement, names, pages)):
                 yield Reading(place, cell, statement, (("number", labels),), beside=True)
             if reading:
                 yield reading
+
+
+def _checked_below(body, names):
+    """Whether a check has to do with what the first of some statements does.
+
+    It stands in this statement, or uses a name that it binds, or one that is made from such a name.
+    """
+    made = set()
+    for row, statement in enumerate(body):
+        used = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+        if row and not used & made:
+            continue
+        made |= {name for name in _rebound(statement) if name}
+        made |= {
+            node.value.id
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Store)
+            and isinstance(node.value, ast.Name)
+        }
+        for _, check in _checks([statement], names):
+            if not row or made & {node.id for node in ast.walk(check) if isinstance(node, ast.Name)}:
+                return True
+        called = getattr(getattr(statement, "value", None), "func", None)
+        if isinstance(getattr(called, "value", None), ast.Name):  # rows.append(...)
+            made.add(called.value.id)
+    return False
 
 
 def _numbers(statement, names, pages):
