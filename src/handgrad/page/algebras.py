@@ -255,6 +255,8 @@ class Symbols(Walk):
         return base**exponent
 
     def function(self, name, x):
+        if name == "rint":
+            raise Unprovable("rounding to integers")
         if name == "erf":
             return sp.erf(x)
         if name == "ln" and (deltas := _deltas(x)):  # ln(a + b δ) is ln(a + b) if δ = 1, ln a if δ = 0
@@ -864,7 +866,7 @@ class Torch(Numbers):
 
     def function(self, name, x):
         x = x if hasattr(x, "dtype") else self.number(x)
-        return getattr(self.torch, {"ln": "log"}.get(name, name))(x)
+        return getattr(self.torch, {"ln": "log", "rint": "round"}.get(name, name))(x)
 
     def apply(self, name, order, x):
         torch = self.torch
@@ -964,7 +966,7 @@ class Digits(Numbers):
     def function(self, name, x):
         if name == "abs":
             return abs(x)
-        return getattr(mpmath, {"ln": "log"}.get(name, name))(x)
+        return getattr(mpmath, {"ln": "log", "rint": "nint"}.get(name, name))(x)
 
     def apply(self, name, order, x):
         if self.reading.numbers[name].kind == "logistic":

@@ -17,7 +17,7 @@ import lark
 
 from .tree import Unreadable, parse
 
-FUNCTIONS = {"ln", "log", "exp", "cos", "sin", "tanh", "erf", "sign"}
+FUNCTIONS = {"ln", "log", "exp", "cos", "sin", "tanh", "erf", "sign", "rint"}
 EXTREMES = {"min", "max"}
 ROWWISE = {"softmax", "rowsum", "colsum", "diag", "tr"}
 
