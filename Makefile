@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -n 2
 NOTEBOOKS := $(filter-out %.mine.ipynb,$(wildcard notebooks/*.ipynb notebooks/*/*.ipynb))
 
 # What every page depends on. If it is as in the last build that went well, only pages that changed are read again.
-FRAME := _config.yml _toc.yml constraints.txt $(wildcard book/*.yml book/*.bib book/_*/*.* src/handgrad/course/*.py)
+FRAME := _config.yml _toc.yml constraints.txt $(wildcard book/*.yml book/*.json book/*.bib book/_*/*.* src/handgrad/course/*.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help book test bench times site pdf lab progress exercises chapter lint format clean

@@ -16,6 +16,7 @@ IDS = [path.stem for path, _ in CHAPTERS]
 ALIVE = {
     "eq-masks-floor": "with a larger factor the bound is weaker, and true",
     "eq-gamma-outside": "≠ is said of any two formulas that differ",
+    "eq-jacobian-bound": "with a larger bound it is weaker, and true; and J is symmetric",
 }
 
 
@@ -54,6 +55,37 @@ def test_a_proof_that_is_taken_away_is_missed(path, notebook):
         assert before[label] != after[label], label
 
 
+@pytest.mark.parametrize("path, notebook", CHAPTERS, ids=IDS)
+def test_a_number_that_nothing_checks_is_missed(path, notebook):
+    """Without the checks that use a number of the page, its equation is no longer evaluated by it."""
+    emptied = copy.deepcopy(notebook)
+    taken = {label for e in evidence.equations(notebook) if "number" in e.calls for label in [e.label]}
+    names = {}
+    for cell in (cell for cell in emptied.cells if cell.cell_type == "code"):
+        tree = evidence.parse(cell.source)
+        names = evidence.imported(tree, names)
+        if ".number(" in cell.source:
+            for row, statement in reversed(list(enumerate(tree.body))):
+                if ".number(" in ast.unparse(statement):
+                    rest = tree.body[row:]
+                    while evidence.checked_below(rest, names):
+                        gone = next(
+                            n for n in range(len(rest)) if evidence.checked_below(rest[: n + 1], names)
+                        )
+                        del rest[gone]
+                    tree.body[row:] = rest
+            cell.source = ast.unparse(tree)
+            cell.metadata["tags"] = [t for t in cell.metadata.get("tags", []) if t != "quoted"]
+    after = {e.label: e.calls for e in evidence.equations(emptied)}
+    assert not [label for label in taken if "number" in after[label]]
+
+
+def test_a_check_of_something_else_does_not_check_a_number():
+    cell = "n = page.number('eq-a')\nm = [2 * n]\n{}"
+    for words, checks in (("assert m == [4]", True), ("assert 1 < x", False), ("x[0] = n\nassert x", True)):
+        assert evidence.checked_below(ast.parse(cell.format(words)).body, {}) is checks
+
+
 def test_a_damage_that_nobody_notices_is_told(tmp_path, monkeypatch):
     """A check that cannot fail lets edits through, and the score says which."""
     monkeypatch.setattr(damage, "KEPT", tmp_path / "kept")
@@ -69,3 +101,27 @@ def test_a_damage_that_nobody_notices_is_told(tmp_path, monkeypatch):
     (score,) = damage.score(page)
     assert score.refused >= 1 and any("1001" in edit for edit in score.alive)
     assert damage.score(page) == [score]  # kept
+    record = tmp_path / "damage.json"
+    damage.record(damage.Chapter(page), [score], path=record)
+    damage.record(damage.Chapter(page), [score], path=record)
+    entry = damage.recorded(record)["00_page"]["eq-weak"]
+    assert entry["refused"] == score.refused and entry["alive"] == score.alive
+    assert damage.told(damage.recorded(record)).startswith(f"In 1 claims, of {score.edits} slips ")
+
+
+@pytest.mark.parametrize("path", [path for path, _ in CHAPTERS], ids=IDS)
+def test_the_record_is_of_the_printed_formulas(path):
+    """If not: python -m handgrad.course.damage --record notebooks/*.ipynb"""
+    chapter, entries = damage.Chapter(path), damage.recorded(ROOT / damage.RECORD)[path.stem]
+    printed = {label: damage.mark_of(chapter.page.tex(label)) for label in chapter.targets}
+    assert {label: entry["formula"] for label, entry in entries.items()} == printed
+    for label, entry in entries.items():
+        alive = entry["alive"] if not entry["definition"] else []
+        assert not alive or label in ALIVE, (label, alive)
+        assert entry["edits"] == entry["refused"] + len(entry["same"]) + len(entry["alive"])
+
+
+def test_the_readme_says_what_is_recorded():
+    assert damage.told(damage.recorded(ROOT / damage.RECORD)) in (ROOT / "README.md").read_text(
+        encoding="utf-8"
+    )

@@ -122,20 +122,21 @@ class Chapter:
             elif label in used:
                 own = (used[label][0][0], label, "holds")  # that its two forms agree
                 self.targets[label] = True, list(dict.fromkeys([own, *used[label]]))
-        self._computed = {}
+        self._passes = {}
 
     def checks(self, label):
-        """The checks of a label that are repeated: on numbers, which is quick, or by proof if they cannot be.
+        """The checks of a label that are repeated, the quick ones first: before a proof, small numbers.
 
-        A definition need not compute its own form, as long as something that uses it can be checked.
+        One that fails as it stands is left out, such as small numbers where an index would be no integer.
         """
+        numbers, proofs = [], []
         for source, name, method in self.targets[label][1]:
-            if (source, name) not in self._computed:
-                self._computed[source, name] = _outcome(eval(source, self.made), name) is None
-            if self._computed[source, name]:
-                yield source, name, "holds"
-            elif method == "prove":
-                yield source, name, "prove"
+            proofs += [(source, name, method)] if method == "prove" else []
+            check = source, name, "small" if method == "prove" else method
+            if check not in self._passes:
+                self._passes[check] = _outcome(eval(source, self.made), name, check[2]) is None
+            numbers += [check] if self._passes[check] else []
+        return list(dict.fromkeys([*numbers, *proofs]))
 
     def _printed(self, source):
         return getattr(eval(source, self.made), "printed", ())
@@ -159,16 +160,19 @@ class Chapter:
         found = next(m for m in DISPLAY.finditer(self.text) if label in (m["label"], m["kept"]))
         return self.text[: found.start("tex")] + f"\n{tex}\n" + self.text[found.end("tex") :]
 
-    def _fate(self, setup, text, checks, proofs):
-        """refused, alive, same if the proofs of a claim pass, or what else stopped the cell."""
+    def _fate(self, setup, damaged, label, checks):
+        """refused, same if the edited formula is proved, alive, or what else stopped the cell."""
         try:
-            made = readings(setup, self.readers, text, self.name)
+            made = readings(setup, self.readers, damaged, self.name)
         except Exception as error:
             return _refusal(error)
-        for source, label, method in [*checks, *proofs]:
-            if error := _outcome(eval(source, made), label, method):
+        for source, name, method in checks:
+            if error := _outcome(eval(source, made), name, method):
                 return _refusal(error)
-        return "same" if proofs else "alive"
+        proved = any(method == "prove" for _, _, method in checks)
+        if self.targets[label][0] or not proved:
+            proved = self._unchanged(setup, damaged, label)
+        return "same" if proved else "alive"
 
     def _unchanged(self, setup, damaged, label):
         """Whether a definition as it was is proved, given the damaged one; or the damaged claim is proved."""
@@ -204,10 +208,9 @@ class Chapter:
         kept = KEPT / f"{label}-{self.key(label, most)}.json"
         if kept.is_file():
             return Score(**json.loads(kept.read_text(encoding="utf-8")))
-        definition, targets = self.targets[label]
+        definition = self.targets[label][0]
         setup, tried = list(self.concerned(label)), edits(self.page.tex(label))
-        checks = list(self.checks(label))
-        proofs = [] if definition else [t for t in targets if t[2] == "prove"]
+        checks = self.checks(label)
         step = max(1, len(tried) // most) if most else 1
         result = Score(label, definition)
         if not checks:
@@ -215,9 +218,7 @@ class Chapter:
         for edit in tried[step // 2 :: step][:most]:
             result.edits += 1
             damaged = self.damaged(label, edit.tex)
-            fate = self._fate(setup, damaged, checks, proofs)
-            if fate == "alive" and self._unchanged(setup, damaged, label):
-                fate = "same"
+            fate = self._fate(setup, damaged, label, checks)
             shown = f"{edit.kind}: {' '.join(edit.tex[max(0, edit.start - 24) : edit.start + 40].split())}"
             if fate not in ("same", "alive"):
                 result.refused += 1
@@ -241,10 +242,13 @@ def score(path, most=None):
     return [chapter.score(label, most) for label in chapter.targets]
 
 
-def _outcome(given, label, method="holds"):
-    """What a check raises; None if it passes."""
+def _outcome(given, label, method):
+    """What a check raises; None if it passes. "small" computes with small sizes, which is quick."""
     try:
-        given.prove(label) if method == "prove" else given.holds(label, draws=1, exact=False)
+        if method == "prove":
+            given.prove(label)
+        else:
+            given.holds(label, draws=1, exact=False, small=method == "small")
     except Exception as error:
         return error
     return None
@@ -303,7 +307,7 @@ def told(chapters):
     less, unused = "are true too, and say less", "pass, as no check uses what they change"
     return (
         f"In {len(claims)} claims, {counted(claims, less)}; "
-        f"in {len(definitions)} definitions, {counted(definitions, unused)}"
+        f"in {len(definitions)} definitions, {counted(definitions, unused)}."
     )
 
 
@@ -344,10 +348,11 @@ def main(arguments=None):
 
 
 def _tell_the_readme(path):
-    """Bring the row of the README about the record up to date, if it has one."""
+    """Bring what the README says of the record up to date: what stands behind the command in its row."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
-    row = rf"(?m)^(\| `{RECORD}` \| ).*?( \|)$"
-    path.write_text(re.sub(row, lambda m: m[1] + told(recorded()) + m[2], text), encoding="utf-8")
+    row = rf"(?m)^(\| `{RECORD}` \| .*{re.escape(COMMAND)}`\. ).*( \|)$"
+    if told_now := re.sub(row, lambda m: m[1] + told(recorded()) + m[2], text):
+        path.write_text(told_now, encoding="utf-8")
 
 
 if __name__ == "__main__":

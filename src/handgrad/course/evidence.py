@@ -520,14 +520,14 @@ def _readings(notebook):
             elif reading:
                 names = imported(reading.statement, names)
             quoted = "quoted" in cell.metadata.get("tags", [])  # nbval compares what it prints
-            checks = runs and reading is None and (quoted or _checked_below(body[row:], known))
+            checks = runs and reading is None and (quoted or checked_below(body[row:], known))
             if checks and (labels := _numbers(statement, names, pages)):
                 yield Reading(place, cell, statement, (("number", labels),), beside=True)
             if reading:
                 yield reading
 
 
-def _checked_below(body, names):
+def checked_below(body, names):
     """Whether a check has to do with what the first of some statements does.
 
     It stands in this statement, or uses a name that it binds, or one that is made from such a name.

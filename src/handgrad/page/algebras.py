@@ -149,6 +149,8 @@ class Walk:
                 at[place] = index
             else:  # the pair h K + c
                 rest = list(index)
+                if len(rest) != len(place) - 1:
+                    raise Unreadable(f"no definition for {index}, which is no pair such as 2i + 1")
                 for part in place[1:]:
                     if isinstance(part, Place):
                         at[part] = (rest.pop(0),)
@@ -794,6 +796,12 @@ class Numbers(Walk):
         places = [list(itertools.product(*map(self.run, axis))) for axis in axes]
         terms = [f(*index) for index in itertools.product(*places)]
         return sum(terms[1:], terms[0])
+
+    def unfolded(self, definition, lead, indices, held):
+        last = self.sizes.get("steps", math.inf)
+        if definition.name in self.reading.recurrent and indices and indices[0][0] > last + 1:
+            raise Unreadable(f"{definition.name} at step {indices[0][0]}, and there are {last}")
+        return super().unfolded(definition, lead, indices, held)
 
     def upstream(self, name, indices):
         key = name, indices
