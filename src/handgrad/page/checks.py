@@ -371,7 +371,7 @@ class Given:
         axes = reading.array(letter).axes
         if letter in reading.definitions:
             axes = tuple(reading.leading(letter, depth) if depth else ()) + axes
-        places = [list(itertools.product(*(range(walk.length(s)) for s in axis))) for axis in axes]
+        places = [list(itertools.product(*map(walk.run, axis))) for axis in axes]
         at = tuple(Place(f"axis {n}") for n, _ in enumerate(axes))
         entry = Term("entry" if upstream is None else "gradient", (letter, at))
         numbers = [_float(walk.value(entry, dict(zip(at, index)))) for index in itertools.product(*places)]
