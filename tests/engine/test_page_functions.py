@@ -81,9 +81,8 @@ def test_one_minus_a_probability_is_positive():
 
 
 def test_rounding_is_computed_and_not_proved():
-    page = Page(
-        r"$$ h = 2^{-f}, \quad \mathrm{round}(x) = h\, \mathrm{rint}(x/h) $$ (eq-a) $$ \mathrm{round}(2y) = 2 \mathrm{round}(y) $$ (eq-b)"
-    )
+    definition = r"$$ h = 2^{-f}, \quad \mathrm{round}(x) = h\, \mathrm{rint}(x/h) $$ (eq-a)"
+    page = Page(definition + r" $$ \mathrm{round}(2y) = 2 \mathrm{round}(y) $$ (eq-b)")
     rounded = page.given("eq-a", letters="f; y")
     assert rounded.number("eq-a", x=0.8, f=1) == 1
     with pytest.raises(AssertionError):
