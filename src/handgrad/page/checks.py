@@ -369,7 +369,7 @@ class Given:
         depth = depth_of_values(reading, given)
         walk = Torch(reading, sizes, given, depth, {reading.output: upstream} if upstream is not None else {})
         axes = reading.array(letter).axes
-        if letter in reading.definitions:
+        if letter in reading.definitions and letter != reading.loss:
             axes = tuple(reading.leading(letter, depth) if depth else ()) + axes
         places = [list(itertools.product(*map(walk.run, axis))) for axis in axes]
         at = tuple(Place(f"axis {n}") for n, _ in enumerate(axes))
