@@ -147,6 +147,25 @@ def attention(v):
     return y, lambda dy: ops.attention_backward(dy, cache)
 
 
+@case(
+    "10_multi_head",
+    *["eq-multi-head-head", "eq-multi-head-output"],
+    inputs="x x_m w_Q w_K w_V w_O",
+    letters="X (T, D); X_m (S, D); Z (T, HK); M (T, S); W_Q, W_K, W_V (D, HK); W_O (HK, D)",
+)
+def multi_head(v):
+    v["m"][:] = 0
+    params = {"W_" + n: v["w_" + n].reshape(len(v["w_" + n]), -1) for n in "QKV"}
+    params["W_O"] = v["w_O"].reshape(-1, v["w_O"].shape[-1])
+    y, cache = ops.multi_head(v["x"][None], v["x_m"][None], params, H=v["w_Q"].shape[1])
+
+    def backward(dy):
+        dx, dmemory, grads = ops.multi_head_backward(dy[None], cache)
+        return [dx, dmemory, *(grads[name] for name in params)]
+
+    return y[0], backward
+
+
 @case("14_stable_training", "eq-drop", inputs="x", letters="x (D); b (D) in {0, 1}; p in (0, 1)")
 def dropout(v):
     y, cache = ops.dropout(v["x"], v["b"] == 1, float(v["p"]))
