@@ -9,7 +9,7 @@ that is neither refused nor proved has survived, and is a gap.
 A definition is damaged as well: its other form, or the later equations that use it, must notice.
 
     python -m handgrad.course.damage notebooks/05_normalization.ipynb
-    python -m handgrad.course.damage --record notebooks/*.ipynb
+    python -m handgrad.course.damage --record notebooks/[0-9]*.ipynb
 
 prints the score of each label; with --record it is written to `RECORD` as well, from which the equation index
 and the README take it. Scores are kept in `_build/damage`, by what they depend on, so that a second run
@@ -42,7 +42,7 @@ with needs("book"):
 
 KEPT = Path("_build/damage")
 RECORD = Path("book/damage.json")
-COMMAND = "python -m handgrad.course.damage --record notebooks/*.ipynb"
+COMMAND = "python -m handgrad.course.damage --record notebooks/[0-9]*.ipynb"
 REFUSALS = (ValueError, KeyError, AssertionError)
 """How the reader says no. Whatever else stops a cell is told as well: the reader should have said it."""
 
@@ -301,7 +301,11 @@ def told(chapters):
     def counted(entries, unnoticed):
         edits, refused = (sum(e[name] for e in entries) for name in ("edits", "refused"))
         same, alive = (sum(len(e[name]) for e in entries) for name in ("same", "alive"))
-        rest = ", ".join(f"{n} {words}" for n, words in ((same, "say the same"), (alive, unnoticed)) if n)
+        rest = ", ".join(
+            f"{n} {words}"
+            for n, words in ((same, "says the same" if same == 1 else "say the same"), (alive, unnoticed))
+            if n
+        )
         return f"of {edits} slips {refused} are refused" + (f", {rest}" if rest else "")
 
     less, unused = "are true too, and say less", "pass, as no check uses what they change"
