@@ -203,14 +203,17 @@ def names_for_toggles(app, pagename, templatename, context, doctree):
     context["generate_toctree_html"] = named_tree
 
 
-def no_idle_scripts(app, page, template, context, doctree):
-    """Pages load what they use: tabs are nowhere, buttons that copy only where there is code."""
-    idle = ["design-tabs.js"]
-    if "highlight" not in context.get("body", ""):
+def no_idle_files(app, page, template, context, doctree):
+    """Pages load what they use: buttons that copy where there is code, cards and folds where some are."""
+    body, idle = context.get("body", ""), ["design-tabs.js"]
+    if "highlight" not in body:
         idle += ["clipboard.min.js", "copybutton.js", "copybutton_funcs.js"]
-    context["script_files"] = [
-        script for script in context["script_files"] if not str(script.filename).endswith(tuple(idle))
-    ]
+    if "toggle" not in body and "dropdown" not in body:
+        idle += ["togglebutton.js"]
+    if "sd-" not in body:
+        idle += ["sphinx-design.min.css"]
+    for kind in ("script_files", "css_files"):
+        context[kind] = [file for file in context[kind] if not str(file.filename).endswith(tuple(idle))]
 
 
 def setup(app):
@@ -231,7 +234,7 @@ def setup(app):
         mark_as_read,
         progress,
         description,
-        no_idle_scripts,
+        no_idle_files,
     )
     for change in changes:
         app.connect("html-page-context", change)
