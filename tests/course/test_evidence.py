@@ -397,7 +397,7 @@ def test_a_number_taken_from_the_page_is_an_evaluation_of_the_checked_formula():
     page = paged(taken)
     assert evidence.problems(page) == []
     (square,) = [e for e in evidence.equations(page) if e.label == "eq-square"]
-    assert (square.reading, square.strength) == ("evaluated", "asserted")
+    assert (square.reading, square.strength) == ("taken", "asserted")
     assert all("number" not in ast.unparse(statement) for _, statement in evidence.replay(page))
     for code in (taken.replace("page.", "unknown."), taken.removeprefix("assert ")):
         assert "eq-square: no cell verifies it, and it is not tagged as a definition" in evidence.problems(
@@ -878,6 +878,43 @@ def test_a_special_case_is_weaker_than_a_general_proof_and_stronger_than_any_oth
     (equation,) = evidence.equations(two_with_a_special_part())
     assert equation.strength == "special" and evidence.problems(two_with_a_special_part()) == []
     assert equation.evidence == [(("special",), ["dy"]), (("general",), ["dx"])]
+
+
+def proved_in(*cases):
+    """A notebook that proves its equation from the page once for each case; None: as it is."""
+    page = paged(*[PROVE] * len(cases))
+    for cell, case in zip(page.cells[-len(cases) :], cases):
+        cell.metadata["handgrad"] = {} if case is None else {"case": case}
+    return page
+
+
+@pytest.mark.parametrize(
+    "cases, kinds, named",
+    [
+        (["D = 2"], ("special",), ("D = 2",)),
+        (["D = 2", "D = 3"], ("special",), ("D = 2", "D = 3")),
+        (["D = 2", None], ("general",), ()),
+        ([None, "D = 2"], ("general",), ()),
+    ],
+)
+def test_a_proof_from_the_page_may_take_a_special_case(cases, kinds, named):
+    page = proved_in(*cases)
+    assert evidence.problems(page) == []
+    (square,) = [e for e in evidence.equations(page) if e.label == "eq-square"]
+    assert (square.parts[""], square.cases[""], square.reading) == (kinds, named, "proved")
+
+
+@pytest.mark.parametrize("blank", ["", "  ", 2])
+def test_the_special_case_of_a_proof_from_the_page_is_stated_in_words(blank):
+    (wrong,) = evidence.problems(proved_in(blank))
+    assert wrong.endswith(f": expected a case in words, got {blank!r}")
+
+
+def test_a_case_beside_nothing_that_is_proved_is_refused():
+    page = paged(HOLDS)
+    page.cells[-1].metadata["handgrad"] = {"case": "D = 2"}
+    (wrong,) = evidence.problems(page)
+    assert "its metadata state a case, but no tag reads" in wrong
 
 
 def test_the_index_names_the_special_case(tmp_path):

@@ -22,8 +22,9 @@ Such a cell types the formula again, and only an eye compares it with the one on
     norm.holds("eq-gamma-outside")
 
 It is a statement of its own at the top level of a cell that runs, and names equations by literal strings.
-``prove`` and ``holds`` claim each of them, with all its parts; ``given`` reads definitions. Why an equation
-is compared by eye after all, its Markdown cell may state: ``{"handgrad": {"eye": {"eq-label": "reason"}}}``.
+``prove`` and ``holds`` claim each of them, with all its parts; ``given`` reads definitions. A cell whose
+``prove`` takes a special case states it in its metadata too. Why an equation is compared by eye after all,
+its Markdown cell may state: ``{"handgrad": {"eye": {"eq-label": "reason"}}}``.
 
 `equations` reads the labelled equations of a notebook with their evidence; `problems` lists what breaks the
 rule; `index` writes the page; `replay` returns the statements that read the formulas. The kind is stated, or
@@ -103,10 +104,17 @@ READINGS = {
     "proved": "proved for every size, from the page",
     "exact": "exact in SymPy, from the page",
     "evaluated": "evaluated, from the page",
+    "taken": "its value taken from the page and compared",
     "read": "definition, read from the page",
     "eye": "compared by eye: the cell types the formula again",
 }
-READ_AS = {"proved": "general", "exact": "exact", "evaluated": "asserted", "read": "definition"}
+READ_AS = {
+    "proved": "general",
+    "exact": "exact",
+    "evaluated": "asserted",
+    "taken": "asserted",
+    "read": "definition",
+}
 """The kind of evidence that each reading of the page gives."""
 
 
@@ -146,8 +154,10 @@ class Equation:
         """How the printed formula was compared with what is checked, one of `READINGS`."""
         if "prove" in self.calls:
             return "proved" if sized(self.formula) else "exact"
-        if self.calls & {"holds", "number"}:
+        if "holds" in self.calls:
             return "evaluated"
+        if "number" in self.calls:
+            return "taken"
         typed = {kind for kinds in self.parts.values() for kind in kinds} - {"definition"}
         return "read" if "given" in self.calls and not typed else "eye"
 
@@ -652,7 +662,7 @@ def _claims(notebook):
 
 def equations(notebook):
     """The labelled equations of a notebook (from ``nbformat.read``), in order, each an `Equation`."""
-    claims, calls = _claims(notebook), _calls(notebook)
+    claims, calls, proved = _claims(notebook), _calls(notebook), _cases(notebook)
     result = []
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
@@ -667,8 +677,11 @@ def equations(notebook):
                     if label in defined:
                         stated.setdefault("", set()).add("definition")
                     methods = frozenset(calls.get(label, ()))
-                    for kinds in stated.values():
-                        kinds |= {_page_kind(method, formula) for method in methods & set(CLAIMING)}
+                    for part, kinds in stated.items():
+                        for method in methods & set(CLAIMING):
+                            kinds.add(kind := _page_kind(method, formula, proved.get(label)))
+                            if kind == "special":
+                                cases.setdefault(part, {}).update(dict.fromkeys(proved[label]))
                     parts = {part: _strongest_first(kinds) for part, kinds in stated.items()}
                     named_cases = {part: tuple(cases.get(part, ())) for part in parts}
                     reason = reasons.get(label, "")
@@ -676,11 +689,23 @@ def equations(notebook):
     return result
 
 
-def _page_kind(method, formula):
-    """The kind of evidence that a claiming call gives for a whole equation."""
+def _page_kind(method, formula, cases):
+    """The kind of evidence that a claiming call gives for a whole equation; cases: the special ones it takes."""
     if method in ("holds", "number"):
         return "asserted"
+    if cases:
+        return "special"
     return "general" if sized(formula) else "exact"
+
+
+def _cases(notebook):
+    """The special cases in which page calls prove each equation: {label: cases}; none if one proves it as it is."""
+    found = {}
+    for reading in _readings(notebook):
+        for method, labels in reading.calls:
+            for label in labels if method == "prove" else ():
+                found.setdefault(label, []).append(_case(reading.cell))
+    return {label: cases if all(cases) else [] for label, cases in found.items()}
 
 
 def checked_in(notebook):
@@ -715,6 +740,7 @@ def problems(notebook):
     """What breaks the rule in a notebook, as sentences; [] if every displayed equation is accounted for."""
     wrong, shown, named, defined, calls = [], [], {}, [], _calls(notebook)
     readings = {equation.label: equation.reading for equation in equations(notebook)}
+    proving = {r.cell.id for r in _readings(notebook) if any(method == "prove" for method, _ in r.calls)}
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             here = displayed(cell.source)
@@ -731,7 +757,15 @@ def problems(notebook):
         if "case" in cell.metadata.get("handgrad", {}) and not any(
             tag.split(":")[1:2] == ["special"] for tag in _tags(cell, "verifies:")
         ):
-            wrong.append(f"{cell.id}: its metadata state a case, but no tag reads verifies:LABEL:special")
+            if cell.id not in proving:
+                wrong.append(
+                    f"{cell.id}: its metadata state a case, but no tag reads verifies:LABEL:special, "
+                    "and it proves nothing from the page"
+                )
+            elif not _case(cell):
+                wrong.append(
+                    f"{cell.id}: expected a case in words, got {cell.metadata['handgrad']['case']!r}"
+                )
         wrong += _wrong_reasons(cell, readings)
     wrong += [
         f"displayed equation without a label (a blank line before $$?): {tex}"
