@@ -9,7 +9,7 @@ from handgrad.page.tree import Unreadable
 def test_a_word_that_only_begins_like_a_condition_is_none():
     page = Page(
         r"$$ \text{forward:}\quad & 2\,TDF = TDF + TDF, \\ "
-        r"\text{within:}\quad & 2\,TDF + 2\,TDF = 4\,TDF $$ (eq-a)"
+        r"\text{backward:}\quad & 2\,TDF + 2\,TDF = 4\,TDF $$ (eq-a)"
     )
     costs = page.given(letters="T; D; F")
     costs.prove("eq-a")
@@ -17,6 +17,9 @@ def test_a_word_that_only_begins_like_a_condition_is_none():
     assert costs.number("eq-a", part=1, T=2, D=3, F=5) == 120
     with pytest.raises(AssertionError):
         Page(page.text.replace("4", "5")).given(letters="T; D; F").prove("eq-a")
+    for words in ("within:", "not", "it is false that"):
+        with pytest.raises(Unreadable, match=f"words that the reader does not know: '{words}'"):
+            Page(page.text.replace("forward:", words)).given(letters="T; D; F").prove("eq-a")
 
 
 def test_a_letter_in_the_text_is_no_definition_of_it():

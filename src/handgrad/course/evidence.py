@@ -690,7 +690,7 @@ def equations(notebook):
 
 
 def _page_kind(method, formula, cases):
-    """The kind of evidence that a claiming call gives for a whole equation; cases: the special ones it takes."""
+    """The kind of evidence of a claiming call for a whole equation; cases: the special ones it takes."""
     if method in ("holds", "number"):
         return "asserted"
     if cases:
@@ -699,7 +699,7 @@ def _page_kind(method, formula, cases):
 
 
 def _cases(notebook):
-    """The special cases in which page calls prove each equation: {label: cases}; none if one proves it as it is."""
+    """The special cases in which page calls prove each equation; none if one proves it as it is."""
     found = {}
     for reading in _readings(notebook):
         for method, labels in reading.calls:

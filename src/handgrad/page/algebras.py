@@ -185,9 +185,8 @@ class Walk:
             if name in reading.definitions
             else len(reading.array(name).axes)
         )
-        axes = (reading.leading(name, depth) if depth else ()) + (
-            reading.array(name).axes[-own:] if own else ()
-        )
+        leads = reading.leads(name)
+        axes = leads[max(0, len(leads) - depth) :] + (reading.array(name).axes[-own:] if own else ())
         return self.over_all(axes, lambda *i: self.upstream(name, i) * self.named(name, i, (), held))
 
     def target(self, t, at, lead, held):
@@ -241,6 +240,7 @@ class Symbols(Walk):
     def __init__(self, reading, depth=0, opaque=frozenset()):
         super().__init__(reading, depth)
         self.opaque, self.lengths, self.templates = frozenset(opaque), {}, {}
+        self.kinks = set()  # what has been differentiated and has no derivative everywhere, such as |x|
 
     def number(self, x):
         return sp.Rational(x.numerator, x.denominator) if hasattr(x, "numerator") else sp.Integer(x)
@@ -282,9 +282,11 @@ class Symbols(Walk):
     def defined(self, definition, order, values, lead, held):
         arguments = [sp.Dummy(p.name, real=True) for p in definition.places]
         body = self.value(definition.body, dict(zip(definition.places, arguments)), lead, held)
+        new = dict(zip(arguments, values))
         if order:
+            self.kinks |= {kink.xreplace(new) for kink in kinks(body, arguments[0])}
             body = sp.diff(body, arguments[0], order)
-        return body.xreplace(dict(zip(arguments, values)))
+        return body.xreplace(new)
 
     def choose(self, one, values):
         if one.is_Integer:
@@ -340,10 +342,10 @@ class Symbols(Walk):
         place, body = parts
         inner, conditions = body.parts if body.kind == "only" else (body, ())
         low, here = sp.S.Zero, term("place", place)
-        for sign, left, right in (c.parts if c.kind == "relation" else (c.kind, 0, 0) for c in conditions):
-            if sign != "≤" or right != here or low != 0:
+        for condition in conditions:
+            if condition.kind != "relation" or condition.parts[:2] != ("from", here):
                 raise Unprovable("a product of every length under a condition")
-            low = self.value(left, at, lead, held)
+            low = self.value(condition.parts[2], at, lead, held)
         if place.range.known is None or len(place.range.known) != 1 or place.range.known == STEPS:
             raise Unprovable("a product of every length")
         k = sp.Symbol("k", integer=True, nonnegative=True)
@@ -465,6 +467,7 @@ class Symbols(Walk):
         base = entry.base if isinstance(entry, Indexed) else entry
         if not scalar.has(base):
             raise Unreadable(f"a derivative by {name} of something in which it does not occur")
+        self.kinks |= {self.back(kink, name, len(indices), held) for kink in kinks(scalar, base)}
         return self.back(gradient(scalar, entry), name, len(indices), held)
 
     def back(self, e, name, axes, held):
@@ -519,6 +522,11 @@ class Symbols(Walk):
         name, indices = self.target(target, at, lead, held)
         scalar = self.value(inner, at, lead, held | {name})
         return self.by(scalar, name, indices, held)
+
+
+def kinks(e, letter):
+    """The parts of an expression that hold a letter and have no derivative everywhere, such as |x|."""
+    return {a for a in sp.sympify(e).atoms(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Piecewise) if a.has(letter)}
 
 
 def of_indices(t, at):
@@ -673,9 +681,13 @@ class Numbers(Walk):
 
     def _relation(self, parts, at, lead, held):
         sign, left, right = parts
-        if sign != "up to":
+        if sign not in ("from", "up to"):
             return super()._relation(parts, at, lead, held)
         place, last = left.parts[0], self.value(right, at, lead, held)
+        if sign == "from":
+            if last < 1 and place.range.known == STEPS:
+                raise Unreadable(f"a sum over {place} from {last}, and steps begin at 1")
+            return self.relation("≥", self.value(left, at, lead, held), last)
         size = math.prod(map(self.length, place.range.known))
         if last >= size and place.range.known != STEPS:  # steps count from 1
             raise Unreadable(f"the index {place} of a sum goes up to {last}, its axis has {size}")

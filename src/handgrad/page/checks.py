@@ -10,6 +10,7 @@ import numpy as np
 import sympy as sp
 
 from ..sums import Index, NotProved, equal, prove_equal
+from . import second
 from .algebras import (
     Digits,
     NoDifferences,
@@ -21,7 +22,8 @@ from .algebras import (
     used_with,
     with_examples,
 )
-from .meaning import ROWWISE, Place, Sentence, Term, items_of, letter_of, number, show_range
+from .functions import NAMED
+from .meaning import Place, Sentence, Term, items_of, letter_of, number, show_range, written
 from .reading import Reading, entries_of
 from .steps import has_steps, prove_steps
 from .tree import Unreadable, parse, split
@@ -36,6 +38,20 @@ INLINE = re.compile(r"(?<![$\\])\$([^$]+)\$(?!\$)")
 CONDITIONS = ("if", "for", "whenever", "whatever", "where all", "at")
 """The words before what is no claim, but says when one holds."""
 DEFINING = ("with", "where")
+FOLLOWING = (
+    *DEFINING,
+    "that is",
+    "so that",
+    "so",
+    "hence",
+    "and",
+    "exactly where",
+    "forward",
+    "backward",
+    "numbers",
+    "is",
+)
+"""The words before a claim, or behind one, that take nothing of it back."""
 RELATIONS = {"=", "≤", "≥", "<", ">", "≠", "≈"}
 
 
@@ -180,7 +196,7 @@ class Given:
                 not letter
                 or letter.gradient
                 or letter.font == "name"
-                and letter.base in ROWWISE  # tr A = …, a claim
+                and letter.base in NAMED  # tr A = …, a claim
                 or (known in reading.definitions or reading.operator(letter)[0])
                 and len(items) == 2  # E(h) = … of a known E, a claim
                 or known in reading.definitions
@@ -213,11 +229,21 @@ class Given:
             if _is_condition(statement) or before in conditions and not statement.words:
                 conditions.append(statement)
         restrictions = []
-        for before, condition in zip([None, *conditions], conditions):
-            self._condition(local, condition, restrictions, before)
+        for place, condition in enumerate(conditions):
+            behind = itertools.takewhile(lambda c: not c.relations, conditions[place + 1 :])
+            if condition.relations:
+                _quantified(condition, [t.value for c in behind for side in c.sides for t in side])
+            self._condition(local, condition, restrictions)
         claims, sentence = [], None
         for statement in rest:
-            if statement in conditions or not statement.sides:
+            if statement in conditions:
+                continue
+            if (
+                statement.words.strip(" .:,").lower() not in ("", *FOLLOWING)
+                and statement.words != self.lines
+            ):
+                raise Unreadable(f"words that the reader does not know: {statement.words!r}")
+            if not statement.sides:
                 continue
             if not statement.relations:
                 raise Unreadable(f"{' '.join(t.value for t in statement.sides[0])}: it claims nothing")
@@ -227,8 +253,15 @@ class Given:
             sides = [sentence.side(side) for side in statement.sides]
             for left, relation, right in zip(sides, statement.relations, sides[1:]):
                 left, right = sentence.pair(left, right, label)
+                only_one = {p.name for p in places_of(left)} ^ {p.name for p in places_of(right)}
+                if alone := sentence.compared & only_one:
+                    raise Unreadable(
+                        f"a sum with a condition on {min(alone)}, which stands nowhere else: "
+                        "write a sum for each index, Σ_j Σ_{i<j}"
+                    )
                 for side in (left, right):
                     _occurs(local, side)
+                local.whole_loss(depth_of(local, left, right), left, right)
                 if show(left) == show(right):
                     raise Unreadable(f"both sides of {relation} are {show(left)}")
                 claims.append((left, relation, right))
@@ -253,12 +286,8 @@ class Given:
         return bool(letter) and not letter.gradient and reading.find(letter) is None
 
     @staticmethod
-    def _condition(reading, statement, restrictions, before=None):
-        """Take a condition for granted; "for all k" must speak of an index of the one before it."""
-        if statement.words.lower().endswith("for all") and before is not None and not statement.relations:
-            known = {t.value for side in before.sides for t in side}
-            for token in (t for side in statement.sides for t in side if t.value not in known):
-                raise Unreadable(f"for all {token.value}: the condition before it has no such index")
+    def _condition(reading, statement, restrictions):
+        """Take a condition for granted."""
         if statement.relations == ("=",):
             letter = _single_letter(statement.sides[0])
             if letter and letter.base in reading.sizes and not letter.below:
@@ -281,17 +310,26 @@ class Given:
         """Prove each "=" of these equations for every size; an AssertionError shows the difference.
 
         All values are real. A relation such as ≥ 0 is proved where it is plain from the signs of its parts.
+        What is proved is evaluated too, by `second.judge`, where PyTorch is installed and it knows the form.
         Raises Unreadable for an equation that cannot be read, NotProved where there is neither proof nor
         refutation.
         """
         for label in _some(labels):
             reading, claims, restrictions = self.claims(label)
             with _placed(label):
-                for count, (left, relation, right) in enumerate(claims, start=1):
+                for count, claim in enumerate(claims, start=1):
                     what = f"{label}, claim {count} of {len(claims)}"
-                    for signs in _signs(reading, restrictions):
-                        _prove(reading, left, relation, right, what, signs)
+                    try:
+                        for signs in _signs(reading, restrictions):
+                            _prove(reading, *claim, what, signs)
+                    except NotProved:
+                        raise
+                    except AssertionError:
+                        if _fails_as_declared(reading, claim, restrictions):
+                            raise
+                        raise NotProved(f"{what}: it holds for the numbers declared, not for all") from None
                 _needed(reading, claims, restrictions)
+                _judge(self, label)
 
     def refuses(self, *formulas):
         """Refute each of these formulas of the running text, ``$…$``, printed there as wrong.
@@ -328,9 +366,21 @@ class Given:
                 bounds = any(relation not in "=≠" for _, relation, _ in claims)  # few numbers tell little
                 for digits in [False] * draws * (8 if bounds else 1) + [True] * exact:
                     sizes, values = _restricted(reading, restrictions, rng, small=small or digits)
+                    if not digits and not any(_differentiates(t) for c in claims for t in c[::2]):
+                        self._at_zero(reading, claims, restrictions, sizes, values, rng)
                     for left, relation, right in claims:
                         _compare(reading, sizes, values, left, relation, right, rng, digits)
                 _needed(reading, claims, restrictions)
+
+    @staticmethod
+    def _at_zero(reading, claims, restrictions, sizes, values, rng):
+        """Compare where each number is 0 that a condition in the claim compares: there it may jump."""
+        for name in sorted({n for c in claims for t in c[::2] for n in _compared(t)} & {*values}):
+            at_zero = values | {name: np.zeros_like(values[name])}
+            walk = Torch(reading, sizes, at_zero)
+            if reading.array(name).kind == "array" and all(_true(walk, r) for r in restrictions):
+                for left, relation, right in claims:
+                    _compare(reading, sizes, at_zero, left, relation, right, rng, False)
 
     def number(self, label, part=-1, **values):
         """The number that an equation gives for some values: its last side, or that of another statement.
@@ -427,6 +477,22 @@ def show(t):
     return f"{t.kind}({', '.join(map(show, parts))})"
 
 
+def _fails_as_declared(reading, claim, restrictions):
+    """Whether a claim is wrong for numbers as they are declared, such as a mask of 0 and 1."""
+    rng = np.random.default_rng(0)
+    return any(
+        _fails(reading, *_restricted(reading, restrictions, rng, True), [claim], rng) for _ in range(4)
+    )
+
+
+def _judge(given, label):
+    """Evaluate what is proved by a second reading of the page; an AssertionError if it is wrong."""
+    try:
+        second.judge(given, label, draws=1)
+    except (second.Unjudged, ModuleNotFoundError):
+        pass  # a test names the forms that it does not know; without PyTorch nothing is evaluated
+
+
 def _some(labels):
     """The labels; ValueError if there are none, since then nothing would be checked."""
     if not labels:
@@ -469,6 +535,18 @@ def _single_letter(tokens):
         if items and len(items) == 1 and getattr(items[0], "data", "") == "factor"
         else None
     )
+
+
+def _quantified(condition, behind):
+    """See that "for all j, k" behind a condition names the indices of its left side, and no others."""
+    tokens = [t.value for side in condition.sides[:1] for t in side if t.type == "LETTER"]
+    named = [value for value in behind if value not in {",", "and"}]
+    if unknown := set(named) - {t.value for side in condition.sides for t in side}:
+        raise Unreadable(f"for all {min(unknown)}: the condition before it has no such index")
+    letter = _single_letter(condition.sides[0]) if named else None
+    indices = {t for tree in letter.below for t in written(tree) if t.isalpha()} if letter else set()
+    if left := indices & {*tokens} - {*named}:
+        raise Unreadable(f"for all {', '.join(named)}: and {min(left)}, on which the condition depends?")
 
 
 def _is_condition(statement):
@@ -539,6 +617,13 @@ def _free_number(t):
     return t.parts[0] if isinstance(t, Term) and t.kind == "entry" and not t.parts[1] else None
 
 
+def _compared(t):
+    """The letters without indices that a Term compares with something, or takes the sign of."""
+    if isinstance(t, Term) and (t.kind == "relation" or t.kind == "function" and t.parts[0] == "sign"):
+        return [name for part in t.parts[1:] if (name := _free_number(part))]
+    return [name for part in t for name in _compared(part)] if isinstance(t, tuple) else []
+
+
 def _signs(reading, restrictions):
     """The cases of conditions such as x > 0 or x ≠ 0: {symbol of the number: itself, with its sign}.
 
@@ -552,9 +637,10 @@ def _signs(reading, restrictions):
         name = _free_number(left)
         if name not in reading.numbers or name in reading.definitions or right != number(0):
             continue
-        symbol, magnitude = sp.Symbol(name, real=True), sp.Symbol(name, positive=True)
-        signs = {">": [1], "<": [-1], "≠": [1, -1]}.get(relation, [])
-        cases = [{**case, symbol: sign * magnitude} for case in cases for sign in signs] or cases
+        symbol, more = sp.Symbol(name, real=True), sp.Symbol(name, positive=True)
+        least = sp.Symbol(name, nonnegative=True)
+        signs = {">": [more], "<": [-more], "≠": [more, -more], "≥": [least], "≤": [-least]}.get(relation, [])
+        cases = [{**case, symbol: sign} for case in cases for sign in signs] or cases
     return cases
 
 
@@ -578,6 +664,7 @@ def _prove_at(reading, left, relation, right, what, signs, at):
             walk = Symbols(reading, depth, opaque)
             try:
                 a, b = (sp.sympify(walk.value(t, at)).xreplace(signs) for t in (left, right))
+                _smooth(walk, signs)
             except Unprovable:
                 if not opaque:  # p at t + b needs the definition of p
                     raise
@@ -585,6 +672,7 @@ def _prove_at(reading, left, relation, right, what, signs, at):
             if not opaque:
                 if a == b or _of_unknown(a, b) and equal(a, b):
                     return
+                _at_jumps(a, b, what)
                 prove_equal(*map(with_examples, (a, b)))  # an example of φ may refute
                 if _of_unknown(a, b):
                     raise NotProved(
@@ -601,6 +689,22 @@ def _prove_at(reading, left, relation, right, what, signs, at):
             return
         raise NotProved(f"{what}: {relation} is not plain from the signs of the parts")
     raise Unprovable(f"{what}: no proof of {relation}")
+
+
+def _at_jumps(a, b, what):
+    """Refute what fails where a number is 0, at which a condition or a sign has a value of its own."""
+    for jump in (a - b).atoms(sp.sign, sp.Piecewise):
+        for letter in (s for s in jump.free_symbols if s.is_positive is None and not s.is_integer):
+            difference = (a - b).subs(letter, 0)
+            if difference.is_number and not equal(difference, sp.S.Zero):
+                raise AssertionError(f"{what}: at {letter} = 0 the sides differ by {difference}")
+
+
+def _smooth(walk, signs):
+    """Refuse derivatives at a kink: the conditions of a claim must say where it is not."""
+    for kink in walk.kinks:
+        if (rest := kink.xreplace(signs)).has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Piecewise):
+            raise Unprovable(f"a derivative of {rest}, which has a kink: say where it is not, as for x ≠ 0")
 
 
 def _occurs(reading, t):
@@ -776,7 +880,7 @@ def _compare(reading, sizes, values, left, relation, right, rng, exact, most=24)
     walk = (Digits if exact else Torch)(reading, sizes, values, depth)
     everywhere = list(itertools.product(*(walk.every(p.range) for p in places)))
     some = [everywhere[n] for n in rng.permutation(len(everywhere))[: 3 if exact else most]]
-    differs = 0
+    differs = compared = 0
     with mpmath.workdps(50):
         for combination in some:
             at = dict(zip(places, combination))
@@ -784,8 +888,13 @@ def _compare(reading, sizes, values, left, relation, right, rng, exact, most=24)
                 a, b = (walk.value(t, at) for t in (left, right))
             except NoDifferences:
                 return
+            except ZeroDivisionError:
+                continue  # both sides are for numbers where they have a value
             if not exact:
                 a, b = map(_float, (a, b))
+            if a != a or b != b:
+                continue
+            compared += 1
             # hundreds of operations on numbers of order 1; of 50 digits, differences of differences leave 20
             slack = mpmath.mpf(10) ** (-18 if exact else -9) * max(1, abs(a), abs(b))
             if not _related(a, "=" if relation == "≠" else relation, b, slack):
@@ -799,6 +908,8 @@ def _compare(reading, sizes, values, left, relation, right, rng, exact, most=24)
                     raise AssertionError(
                         f"not {relation} at {', '.join(filter(None, (where, shown)))}: {numbers}"
                     )
+    if not compared:
+        raise AssertionError(f"no number on one of the sides, at {sizes}")
     if relation == "≠" and not differs:
         raise AssertionError(f"both sides are equal everywhere, at {sizes}")
 

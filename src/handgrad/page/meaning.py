@@ -15,11 +15,10 @@ from typing import NamedTuple
 
 import lark
 
+from .functions import NAMED, named, scripts_of, two_ways
 from .tree import Unreadable, parse
 
-FUNCTIONS = {"ln", "log", "exp", "cos", "sin", "tanh", "erf", "sign", "rint"}
 EXTREMES = {"min", "max"}
-ROWWISE = {"softmax", "rowsum", "colsum", "diag", "tr"}
 
 
 class Range:
@@ -291,7 +290,7 @@ class Sentence:
     """
 
     def __init__(self, reading):
-        self.reading, self.free, self.summed = reading, {}, []
+        self.reading, self.free, self.summed, self.compared = reading, {}, [], set()
 
     # ---- sides
 
@@ -353,7 +352,7 @@ class Sentence:
         return total
 
     def product(self, items, bound):
-        result, operation, divided = None, None, False
+        result, operation, divided, before = None, None, False, None
         items = list(items)
         while items:
             item = items.pop(0)
@@ -368,6 +367,9 @@ class Sentence:
                 value, items = self.derivative(item, items, bound), []
             else:
                 value, items = self.application(item, items, bound)
+            if operation == "SLASH" and is_gradient(item) and is_gradient(before):
+                raise quotient_of_gradients(item)
+            before = item
             if divided and operation is None:
                 raise Unreadable(f"a quotient a/b c reads in two ways: {written(item)!r} stands behind it")
             result = value if result is None else self.combine(result, value, operation)
@@ -388,6 +390,8 @@ class Sentence:
                 return self.each(lambda x: times(x, b), a)
             return self.each(lambda x: times(a, x), b)
         if operation == "TIMES":
+            if any(() not in (m.rows.known, m.columns.known) for m in (a, b)):
+                raise Unreadable("A · B of matrices: write A B for their product, ⟨A, B⟩ for the inner one")
             return self.inner(a, b)
         return self.matmul(a, b)
 
@@ -461,38 +465,45 @@ class Sentence:
             raise Unreadable(f"a sum without an index, or over words: {written(tree)!r}")
         if not rest:
             raise Unreadable(f"a sum of nothing: {written(tree)!r}")
-        inside, places, conditions = dict(bound), [], []
+        inside, places, conditions, limits, before = dict(bound), [], [], [], {}
         for clause in clauses(low[0]):
             names = self.index_letters(clause.children[0])
             relation = str(clause.children[1]) if len(clause.children) > 1 else ""
-            new = names is not None and not any(name in inside for name in names) and relation in ("", "=")
             if relation in ("⊆", "∈"):
                 self.members(kind, clause, names, high, inside, places, conditions)
                 continue
-            if new and (not relation or high):
-                first = clause.children[2] if relation else None
+            new = names is not None and not any(name in inside for name in names)
+            if not relation and not new:
+                raise Unreadable(f"the index of a sum is in use: {written(clause)!r}")
+            if new:
                 for name in names:
                     inside[name] = Place(name)
                     places.append(inside[name])
                     self.summed.append(inside[name])
-                if relation:
-                    self.bounds(inside[names[0]], first, high[0], bound, conditions)
+            if new and relation == "=" and high:
+                before |= self.bounds(inside[names[0]], clause.children[2], high[0], bound, limits)
             elif relation:
-                conditions.append(self.condition(clause, inside))
-            else:
-                raise Unreadable(f"the index of a sum is in use: {written(clause)!r}")
+                before_it = {*self.free}
+                condition = self.condition(clause, inside)
+                self.compared |= {*self.free} - before_it  # Σ_{i<j}, where j was not named before
+                if not free_places(condition) & {*places}:
+                    raise Unreadable(f"{written(clause)!r} below a sum names no index that it runs over")
+                conditions.append(condition)
         body = self.product(rest, inside)
         if kind == "PROD" and isinstance(body, Matrix):
-            return self.chain(body, places, conditions)
-        if kind == "PROD" and conditions:
-            body = self.each(lambda x: term("only", x, tuple(conditions)), body)
-        elif conditions:
-            body = self.each(lambda x: times(x, *conditions), body)
+            return self.chain(body, places, [*limits, *conditions])
+
+        def where(x, conditions):
+            if kind == "PROD":
+                return term("only", x, tuple(conditions)) if conditions else x
+            return times(x, *conditions)
 
         def summed(x):
+            terms = [where(with_places(x, before), with_places(tuple(conditions), before))] if before else []
+            x = where(x, [*limits, *conditions])
             for place in reversed(places):
                 x = term("sum" if kind == "SUM" else "prod", place, x)
-            return x
+            return add(*terms, x) if kind == "SUM" else times(*terms, x)
 
         return self.each(summed, body)
 
@@ -538,21 +549,25 @@ class Sentence:
         return Matrix(body.rows, body.columns, entry)
 
     def bounds(self, place, first, last, bound, conditions):
-        """An index from … to …: 0 to n − 1 gives its range; a part of a range is a condition."""
+        """An index from … to …: 0 to n − 1 gives its range; a part of a range is a condition.
+
+        Returns {place: 0} for a sum over steps, which count from 1, that begins before them. Raises
+        Unreadable if the lower limit may lie below the range.
+        """
         low, high = self.scalar(self.expr(first, bound)), self.scalar(self.expr(last, bound))
-        size = add(high, UNIT)
-        names = self.size_of(size)
-        if low == ZERO and names is not None:
-            place.range.join(Range(names), f"index {place}")
-            return
-        if high.kind == "place" and high.parts[0].range.known == STEPS:
-            place.range.join(Range(STEPS), f"index {place}")
-        if low != ZERO:
-            conditions.append(term("relation", "≤", low, term("place", place)))
-        if self.size_of(size) is None:
-            conditions.append(term("relation", "up to", term("place", place), high))
-        else:
-            place.range.join(Range(self.size_of(size)), f"index {place}")
+        names, steps = self.size_of(add(high, UNIT)), STEPS in ranges_in(high)
+        least = smallest(low)
+        early = steps and low == ZERO and (smallest(high) or 0) >= 0
+        if least is None or least < 0 or steps and least < 1 and not early:
+            raise Unreadable(f"a sum from {written(first)}, which may lie before the first index")
+        if steps or names is not None:
+            place.range.join(Range(STEPS if steps else names), f"index {place}")
+        here = term("place", place)
+        if low != (UNIT if steps else ZERO) and not early or names is None and not steps:
+            conditions.append(term("relation", "from", here, low))
+        if names is None:
+            conditions.append(term("relation", "up to", here, high))
+        return {place: 0} if early else {}
 
     def size_of(self, t):
         """The sizes whose product a Term is, as (D) for (D − 1) + 1; None if it is no size."""
@@ -611,15 +626,19 @@ class Sentence:
         letter = letter_of(item)
         if letter is not None and letter.font == "double" and letter.base == "E":
             return self.expected(letter, items, bound)
+        if letter is not None and letter.font == "double" and letter.base == "1" and self.indicates(items):
+            return self.factor(items[0], bound), items[1:]
         if letter is None or letter.font not in ("", "name", "bold"):
             return self.factor(item, bound), items
         name = letter.base
+        if letter.font == "name" and name == "nabla":
+            return self.nabla(letter, items, bound), items[1:]
         if letter.font == "name" and name in ("Var", "Cov") and not letter.gradient:
             return self.expected(letter, items, bound)
         if letter.font == "name" and name in EXTREMES and not letter.below and not letter.above:
             return self.extreme(name, items, bound)
-        if letter.font == "name" and name in FUNCTIONS | ROWWISE and not letter.gradient:
-            return self.function(name, letter, items, bound)
+        if named(letter):
+            return self.function(letter, items, bound)
         function = self.reading.function(letter)
         following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
         if following is not None and following.children[0].data == "paren" and self.reading.branches:
@@ -634,6 +653,24 @@ class Sentence:
             value = self.apply(function, letter.primes, arguments)
             return self.scripts(value, following.children[1:], bound), items[1:]
         return self.factor(item, bound), items
+
+    def differentiated(self, letter):
+        """Whether a letter is the loss, whether or not it is defined."""
+        return self.reading.is_loss(letter) or self.reading.find(letter) in {self.reading.loss} - {None}
+
+    @staticmethod
+    def indicates(items):
+        """Whether a bracket with a relation follows, as in 𝟙[s ≤ t]."""
+        atom = items[0].children[0] if items and getattr(items[0], "data", "") == "factor" else None
+        return atom is not None and atom.data == "square" and len(clauses(atom.children[0])[0].children) > 1
+
+    def nabla(self, letter, items, bound):
+        """∇_𝐗 L, which is d𝐗."""
+        by = plain_letter(letter.below[0]) if len(letter.below) == 1 and not letter.above else None
+        loss = letter_of(items[0]) if items and getattr(items[0], "data", "") == "factor" else None
+        if by is None or loss is None or not self.differentiated(loss):
+            raise Unreadable("∇: expected the loss behind it, and a letter below, as in ∇_x L")
+        return self.letter(by._replace(gradient=True), bound)
 
     def expected(self, letter, items, bound):
         """E[x], Var(x) or Cov(x, y): over all letters whose law is declared."""
@@ -707,51 +744,72 @@ class Sentence:
         value = self.open("entry", name, ((), array.axes[-1:]), array, 1)
         return self.scripts(value, following.children[1:], bound)
 
-    def function(self, name, letter, items, bound):
-        if not items:
-            raise Unreadable(f"{name} of nothing")
-        exponent = None
-        if letter.above:
-            exponent = self.scalar(self.expr(letter.above[0], bound))
-        first = items[0]
-        if getattr(first, "data", "") == "big":
-            value, rest = self.big(first, items[1:], bound), []
-            scripts = []
-        elif getattr(first, "data", "") == "factor" and first.children[0].data == "paren":
-            inner = clauses(first.children[0].children[0])
-            if len(inner) != 1:
-                raise Unreadable(f"{name}: expected one argument")
-            value, rest, scripts = self.expr(inner[0], bound), items[1:], first.children[1:]
-        elif name in ("cos", "sin"):
-            until = next(
-                (
-                    n
-                    for n, item in enumerate(items)
-                    if not hasattr(item, "data")
-                    and item.type == "SLASH"
-                    or getattr(item, "data", "") == "big"
-                ),
-                len(items),
-            )
-            value, rest, scripts = self.product(items[:until], bound), items[until:], []
-        else:
-            value, rest = self.application(first, items[1:], bound)
-            scripts = []
-            if rest and hasattr(rest[0], "data") and name in FUNCTIONS:
-                raise Unreadable(f"{name} a b reads in two ways: {written(rest[0])!r} stands behind it")
-        if name in FUNCTIONS:
-            value = self.each(lambda x: term("function", "ln" if name == "log" else name, x), value)
-        else:
+    def function(self, letter, items, bound):
+        """A function of the table `functions.NAMED` at the argument behind it."""
+        name = letter.base
+        base, exponent = scripts_of(letter, digits, written)
+        value, rest, scripts = self.argument(name, items, bound)
+        if NAMED[name].arrays:
             value = self.rowwise(name, value)
+        else:
+            value = self.each(lambda x: term("function", "ln" if name == "log" else name, x), value)
+        if base is not None:
+            below = term("function", "ln", self.scalar(self.expr(base, bound)))
+            value = self.each(lambda x: over(x, below), value)
         value = self.scripts(value, scripts, bound)
         if exponent is not None:
-            value = self.each(lambda x: power(x, exponent), value)
+            value = self.each(lambda x: power(x, number(digits(exponent))), value)
         return value, rest
+
+    def argument(self, name, items, bound):
+        """What a named function is taken of, the items behind it, and the scripts at its bracket."""
+        kinds = [self.kind_of(item) for item in items] + ["end"]
+        if kinds[0] == "(":
+            inner = clauses(items[0].children[0].children[0])
+            if len(inner) != 1 or len(inner[0].children) != 1:
+                raise Unreadable(f"{name}: expected one argument")
+            return self.expr(inner[0], bound), items[1:], items[0].children[1:]
+        if kinds[0] == "Σ":
+            for item in items:
+                if not hasattr(item, "data"):
+                    raise two_ways(name, f"Σ … {written(item)} …")
+            return self.big(items[0], items[1:], bound), [], []
+        first = 0
+        while (
+            NAMED[name].constants
+            and kinds[first] == "constant"
+            and kinds[first + 1] in ("constant", "factor")
+        ):
+            first += 1
+        if kinds[first] not in ("constant", "factor", "function"):
+            raise Unreadable(f"{name} of nothing: {written(items[0]) if items else ''!r} stands behind it")
+        value, rest = self.application(items[first], items[first + 1 :], bound)
+        behind = self.kind_of(rest[0]) if rest else "end"
+        if behind not in ("end", "Σ", "function"):
+            raise two_ways(name, written(rest[0]))
+        for item in reversed(items[:first]):
+            value = self.combine(self.factor(item, bound), value, None)
+        return value, rest, []
+
+    def kind_of(self, item):
+        """What an item of a product is, to a function before it: ( Σ sign function constant factor."""
+        if not hasattr(item, "data"):
+            return "sign"
+        if item.data == "big":
+            return "Σ"
+        letter, atom = letter_of(item), item.children[0]
+        if letter is not None and (named(letter) or letter.font == "name" and letter.base in EXTREMES):
+            return "function"
+        if digits_of(item) or letter == Letter("pi"):
+            return "constant"
+        return "(" if atom.data == "paren" else "factor"
 
     def rowwise(self, name, a):
         if not isinstance(a, Matrix):
             raise Unreadable(f"{name}: expected an array")
         if name == "diag":
+            if () not in (a.rows.known, a.columns.known):
+                raise Unreadable("diag of a matrix: expected a vector; A_jj are the entries of its diagonal")
             vector = a if a.columns.known == () else a.turned
             side = vector.rows
 
@@ -918,9 +976,10 @@ class Sentence:
         return term("partial", value, term("entry", names.pop(), ()))
 
     def raised(self, value, tree, bound, entrywise=False):
-        factor = only(tree, "factor")
-        if factor is not None and factor.children[0].data == "top":
-            return value.turned if isinstance(value, Matrix) else value
+        if is_turn(tree) and isinstance(value, Matrix):
+            return value.turned
+        if entrywise and not digits(tree):
+            raise Unreadable(f"the power {written(tree)!r} of a vector: expected a number, or ⊤")
         if not isinstance(value, Matrix) or entrywise:
             exponent = self.scalar(self.expr(tree, bound))
             return self.each(lambda x: power(x, exponent), value)
@@ -976,6 +1035,10 @@ class Sentence:
                 for i in (items, below)
             )
         ):
+            whole = letter_of(below[-1])
+            loss = letter_of(items[-1])
+            if len(items) == len(below) == 2 and loss and self.differentiated(loss) and whole and whole.font:
+                return self.letter(whole._replace(gradient=True), bound)
             targets = self.targets(bottom, bound)
             order = [digits(script.children[0]) for script in items[0].children[1:]] or ["1"]
             if order != [str(len(targets))]:
@@ -986,6 +1049,8 @@ class Sentence:
                     raise Unreadable("a second derivative of a loss that is not written out")
                 return term("gradient", *targets[0].parts)
             return self.each(lambda x: self.nested(x, targets), self.product(items[1:], bound))
+        if items and below and is_gradient(items[0]) and is_gradient(below[0]):
+            raise quotient_of_gradients(atom)
         a, b = self.expr(top, bound), self.expr(bottom, bound)
         return self.combine(a, b, "SLASH")
 
@@ -1005,7 +1070,9 @@ class Sentence:
                 letter, twice = letter._replace(above=letter.above[:-1]), True
             target = self.letter(letter, bound)
             if isinstance(target, Matrix):
-                raise Unreadable(f"a derivative by a whole array, {written(tree)!r}")
+                raise Unreadable(
+                    f"a derivative by a whole array, {written(tree)!r}: write one by an entry, ∂/∂x_j"
+                )
             if target.kind != "entry":
                 raise Unreadable(f"a derivative by {written(tree)!r}, which is no entry of an array")
             found += [target] * (2 if twice else 1)
@@ -1297,6 +1364,51 @@ class Sentence:
         return self.scalar(self.expr(expr, bound))
 
 
+def free_places(t):
+    """The indices of a Term that no sum binds."""
+    if isinstance(t, Place):
+        return {t}
+    if isinstance(t, Term) and t.kind in ("sum", "prod"):
+        return free_places(t.parts[1]) - {t.parts[0]}
+    if isinstance(t, Term) and t.kind == "chain":
+        return free_places(t.parts[1:]) - set(t.parts[0])
+    if isinstance(t, Definition) or not isinstance(t, tuple):
+        return set()
+    return set().union(*map(free_places, t))
+
+
+def with_places(t, new):
+    """A Term with other indices, or numbers, in the place of some: new is {Place: Place or int}."""
+    if isinstance(t, Place):
+        return new.get(t, t)
+    if isinstance(t, Term) and t.kind == "place" and isinstance(new.get(t.parts[0]), int):
+        return number(new[t.parts[0]])
+    if isinstance(t, Term):
+        return Term(t.kind, tuple(with_places(p, new) for p in t.parts))
+    if isinstance(t, tuple) and not isinstance(t, Definition):
+        return tuple(with_places(p, new) for p in t)
+    return t
+
+
+def ranges_in(t):
+    """What the indices of a Term run over."""
+    return {place.range.known for place in free_places(t)}
+
+
+def smallest(t):
+    """The least that a limit of a sum may be, whatever its indices and sizes are; None if it is not plain."""
+    if t.kind == "number":
+        return t.parts[0]
+    if t.kind == "place":
+        return int(t.parts[0].range.known == STEPS)
+    if t.kind in ("size", "label"):
+        return int(t.kind == "size")
+    parts = [smallest(part) for part in t.parts] if t.kind in ("add", "mul") else [None]
+    if None in parts or t.kind == "mul" and min(parts) < 0:
+        return None
+    return sum(parts) if t.kind == "add" else math.prod(parts)
+
+
 def letters_of(t):
     """The names of all letters whose entries, gradients or labels stand in a Term, and of indices in use."""
     if isinstance(t, Place):
@@ -1308,6 +1420,30 @@ def letters_of(t):
         inner = t.parts[1:] if t.kind in ("let", "apply", "sum", "prod") else t.parts
         return own.union(*map(letters_of, inner)) - ({t.parts[0]} if t.kind in ("sum", "prod") else set())
     return set().union(*map(letters_of, t)) if isinstance(t, tuple) else set()
+
+
+def is_gradient(item):
+    """Whether an item of a product is dx, a gradient by a letter."""
+    return getattr(item, "data", "") == "factor" and item.children[0].data == "gradient"
+
+
+def quotient_of_gradients(tree):
+    """The error for dy/dx, which would be a quotient of two gradients of the loss."""
+    return Unreadable(f"{written(tree)!r}: dy is the gradient of the loss by y. Write ∂y/∂x for a derivative")
+
+
+def is_turn(tree):
+    """Whether a script at an array is its transpose: ⊤, or a T."""
+    factor = only(tree, "factor")
+    if factor is None or len(factor.children) > 1:
+        return False
+    letter = letter_of(factor)
+    return (
+        factor.children[0].data == "top"
+        or letter is not None
+        and letter.base == "T"
+        and letter.font != "bold"
+    )
 
 
 def _sup(tree):

@@ -19,12 +19,14 @@ from .meaning import (
     Term,
     clauses,
     digits,
+    free_places,
     in_brackets,
     items_of,
     letter_of,
     only,
     plain_letter,
     term,
+    with_places,
     words_of,
     written,
 )
@@ -294,8 +296,8 @@ class Reading:
         return len(name) == 1 and name.islower()
 
     def is_loss(self, letter):
-        plain = letter.base == "L" and not letter.below and not letter.above and not letter.font
-        return plain and "L" not in self.numbers
+        plain = letter.base == "L" and not letter.below and not letter.above and letter.font in ("", "cal")
+        return plain and self.find(letter) is None
 
     # ---- definitions
 
@@ -397,7 +399,7 @@ class Reading:
                 n for n, p in enumerate(first) if _literal(p) is not None
             ]:
                 raise Unreadable(f"{label}: the cases of {name} have unlike indices")
-            body, places = renamed(body, dict(zip(own, theirs))), first
+            body, places = with_places(body, dict(zip(own, theirs))), first
         known[number] = places, body
         if len(known) < size:
             return places, body
@@ -554,26 +556,62 @@ class Reading:
             self.definitions[name + mark] = Definition(name + mark, places, body)
         return operator.result + mark
 
-    def leading(self, name, extra):
-        """The leading axes that a formula for one token leaves out, the last `extra` of them."""
-        longest = ()
-        seen, todo = set(), [name]
-        while todo:
-            n = todo.pop()
-            if n in seen:
+    def left_out(self, name, within=()):
+        """The leading axes that the letters below a definition are used without: {letter: axes}."""
+        found, definition = {}, self.definitions.get(name)
+        for kind, used, count in entries_of(definition.body) if definition and name not in within else ():
+            if kind == "gradient":
                 continue
-            seen.add(n)
-            if n in self.definitions:
-                for kind, used, count in entries_of(self.definitions[n].body):
-                    if kind != "entry":
-                        continue
-                    todo.append(used)
-                    axes = self.array(used).axes
-                    if len(axes) - count > len(longest):
-                        longest = axes[: len(axes) - count]
+            own = len(self.definitions[used].places) if used in self.definitions else 0
+            if own and count < own:
+                inner, written_there = {used: self.array(used).axes[: own - count]}, 0
+            elif used in self.definitions:
+                inner, written_there = self.left_out(used, (*within, name)), count - own
+            else:
+                inner, written_there = {used: self.array(used).axes}, count
+            for letter, axes in inner.items():
+                rest = axes[: max(0, len(axes) - written_there)]
+                found[letter] = max(found.get(letter, ()), rest, key=len)
+        return found
+
+    def leads(self, name):
+        """The leading axes that the formulas for a defined letter leave out."""
+        return max(self.left_out(name).values(), key=len, default=())
+
+    def leading(self, name, extra):
+        """The last `extra` of these axes. Raises Unreadable if there are fewer."""
+        longest = self.leads(name)
         if len(longest) < extra:
             raise Unreadable(f"{name}: {extra} indices too many")
         return longest[len(longest) - extra :]
+
+    def whole_loss(self, depth, *terms):
+        """See that each gradient is by the whole loss.
+
+        Letters may be used without leading axes, for one token of all. A gradient by a letter that has these
+        axes is that of its token; one by a letter that all tokens share is a sum over them. depth: how many
+        of these axes are written. Raises Unreadable for a gradient that leaves such a sum out.
+        """
+        root = self.loss or self.output
+        left_out = self.left_out(root) if root else {}
+        longest = max(left_out.values(), key=len, default=())
+        written_axes = longest[len(longest) - depth :]
+        for letter, axes in left_out.items():
+            if axes and axes[-depth:] != written_axes[-len(axes) :] and depth:
+                raise Unreadable(f"{letter} is used without {axes}, and other letters without {longest}")
+        hidden = {axis for axes in left_out.values() for axis in axes[: max(0, len(axes) - depth)]}
+        for kind, name, count in (e for t in terms for e in entries_of(t)) if longest else ():
+            own = self.array(name).axes
+            if name in self.definitions:
+                own = self.leads(name) + own
+            rest = {*own[: max(0, len(own) - count)]}
+            if early := rest & {*longest} - hidden:
+                raise Unreadable(f"{name} without its index over {_shown(early)}, which others have")
+            if kind == "gradient" and (shared := hidden - rest):
+                raise Unreadable(
+                    f"the gradient by {name} is a sum over {_shown(shared)}, where {name} is used each time: "
+                    "write the index and the sum, or declare the letters for one of them"
+                )
 
     @property
     def recurrent(self):
@@ -610,22 +648,15 @@ def _in_both_cases(letters, fonts="bf|sf|cal"):
     }
 
 
+def _shown(axes):
+    return ", ".join(sorted("·".join(map(str, axis)) for axis in axes))
+
+
 def _literal(place):
     """The number that an index is, or that a pair ends in; None for a letter."""
     if isinstance(place, tuple) and not isinstance(place, Term):
         place = place[-1]
     return place if isinstance(place, int) else None
-
-
-def renamed(t, names):
-    """A Term with other indices."""
-    if isinstance(t, Place):
-        return names.get(t, t)
-    if isinstance(t, Term):
-        return Term(t.kind, tuple(renamed(p, names) for p in t.parts))
-    if isinstance(t, tuple) and not isinstance(t, Definition):
-        return tuple(renamed(p, names) for p in t)
-    return t
 
 
 def _led_to(name, uses):
@@ -690,19 +721,6 @@ def with_names(t, new):
     if isinstance(t, Definition):
         return t._replace(body=with_names(t.body, new))
     return tuple(with_names(part, new) for part in t) if isinstance(t, tuple) else t
-
-
-def free_places(t):
-    """The indices of a Term that no sum binds."""
-    if isinstance(t, Place):
-        return {t}
-    if isinstance(t, Term) and t.kind in ("sum", "prod"):
-        return free_places(t.parts[1]) - {t.parts[0]}
-    if isinstance(t, Term) and t.kind == "chain":
-        return free_places(t.parts[1:]) - set(t.parts[0])
-    if isinstance(t, Definition) or not isinstance(t, tuple):
-        return set()
-    return set().union(*map(free_places, t))
 
 
 def qualifier(tree):

@@ -60,7 +60,7 @@ class Steps(Symbols):
         for factor in body.parts if body.kind == "mul" else (body,):
             if factor.kind == "relation" and factor.parts[:2] == ("up to", here) and last is None:
                 last = self.value(factor.parts[2], at, lead, held)
-            elif factor != term("relation", "≤", UNIT, here):  # all steps are ≥ 1
+            elif factor != term("relation", "from", here, UNIT):  # all steps are ≥ 1
                 factors.append(factor)
         if last is None:
             raise Unprovable("a sum over all steps, without a last one")

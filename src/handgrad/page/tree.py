@@ -24,7 +24,9 @@ FONTS = {
     r"\mathcal": "cal",
     r"\mathbb": "double",
 }
-ACCENTS = {r"\hat": "hat", r"\bar": "bar", r"\tilde": "tilde"}
+ACCENTS = {
+    r"\hat": "hat", r"\widehat": "hat", r"\bar": "bar", r"\tilde": "tilde", r"\widetilde": "tilde",
+}  # fmt: skip
 WORDS = {r"\text", r"\mathrm", r"\operatorname"}
 NAMES = {rf"\{name}": name for name in "ln exp cos sin tanh min max Pr log nabla rint sign erf".split()}
 GREEK = set(
@@ -34,13 +36,14 @@ GREEK = set(
 RELATIONS = {
     "=": "=", r"\ne": "≠", r"\neq": "≠", r"\le": "≤", r"\leq": "≤", r"\ge": "≥", r"\geq": "≥", "<": "<",
     ">": ">", r"\approx": "≈", r"\leftarrow": "←", r"\to": "→", r"\in": "∈", r"\subseteq": "⊆",
-    r"\mapsto": "↦",
+    r"\mapsto": "↦", r"\coloneqq": "=",
 }  # fmt: skip
 PLAIN = {
     "+": "PLUS", "-": "MINUS", "/": "SLASH", "(": "OPEN", ")": "CLOSE", "[": "SQUARE", "]": "ERAUQS",
     "{": "LBRACE", "}": "RBRACE", "_": "SUB", "^": "SUP", "'": "PRIME", "!": "FACTORIAL", ",": "COMMA",
     ":": "COLON", ";": "SEMICOLON", r"\{": "SET", r"\}": "TES", r"\cdot": "TIMES", r"\times": "TIMES",
-    r"\circ": "ENTRYWISE", r"\sum": "SUM", r"\prod": "PROD", r"\int": "INTEGRAL", r"\partial": "PARTIAL",
+    r"\circ": "ENTRYWISE", r"\odot": "ENTRYWISE", r"\sum": "SUM", r"\prod": "PROD",
+    r"\int": "INTEGRAL", r"\partial": "PARTIAL",
     r"\frac": "FRAC", r"\tfrac": "FRAC", r"\dfrac": "FRAC", r"\binom": "BINOM", r"\sqrt": "SQRT",
     r"\top": "TOP",
     r"\star": "STAR", r"\langle": "ANGLE", r"\rangle": "ELGNA", r"\mid": "BAR", r"\dots": "DOTS",
@@ -185,7 +188,7 @@ class _Scanner:
             words = self.words()
             if text == r"\mathrm" and words == "d":
                 yield token("D")
-            elif text == r"\text":
+            elif text == r"\text" and words.strip() != "softmax":
                 yield token("TEXT", words)
             else:
                 yield token("NAME", words)
@@ -213,6 +216,9 @@ class _Scanner:
             else:
                 self.at -= 1
                 yield from self.argument()
+        elif text == ":" and self.at < len(self.raw) and self.raw[self.at][0] == "=":
+            self.at += 1
+            yield token("RELATION", "=")
         elif text in RELATIONS:
             yield token("RELATION", RELATIONS[text])
         elif text in PLAIN:
