@@ -22,7 +22,7 @@ import optree
 import sympy
 
 from . import symbolic
-from .algebra import is_shape
+from .algebra import described, is_shape
 from .ops.table import NUMERIC_SIZES
 from .symbolic import NotProved, shortened
 
@@ -68,7 +68,8 @@ def differences(op, rng, inputs=None, options=None, digits=15, sizes=None, toler
     op: an entry of OPS or a Pair. inputs: a dictionary of float64 arrays, nested if need be, and options: the
     other arguments; if they are left out, op draws every kind of them, from these sizes. digits: 15 (float64)
     or 50 (mpmath numbers through the same lines). Returns the worst relative error; raises AssertionError
-    naming the gradient if it is above the tolerance. In float64 a kink may lie within a step of 1e-5, where
+    naming the gradient if it is above the tolerance, TypeError or ValueError naming an input that holds other
+    numbers, or none. In float64 a kink may lie within a step of 1e-5, where
     differences are wrong and not the backward: one random draw in some hundreds for ReLU.
 
     >>> from handgrad.ops.table import OPS
@@ -121,10 +122,11 @@ class Proof:
         terms = [(term, set(symbolic.parts(term))) for term in np.ravel(self.dy * y)]
         for unknown in _unknown_maxima(terms):
             zero = symbolic.is_zero(_derivative(terms, unknown))
-            assert zero is not False, (
-                f"y depends on {unknown}: on symbols, the maximum is an unknown number, for y that does not "
-                "change with it, as softmax; expected xp.where(xp.greater(x, 0), x, 0) for a kink"
-            )
+            if zero is False:
+                raise AssertionError(
+                    f"y depends on {unknown}: on symbols, the maximum is an unknown number, for y that does "
+                    "not change with it, as softmax; expected xp.where(xp.greater(x, 0), x, 0) for a kink"
+                )
             if zero is None:
                 raise NotProved(
                     f"not proved that y does not depend on {unknown}, as a shift of the exponents"
@@ -144,9 +146,10 @@ class Proof:
             for (name, _, dx), wanted in zip(rows, self.wanted_there, strict=True):
                 for i in np.ndindex(wanted.shape):
                     gap = wanted[i] - dx[i]
-                    assert abs(_number(gap)) <= 1e-30, _refuted(
-                        name, i, f"{mpmath.nstr(_number(gap), 3)} at a random point"
-                    )
+                    if not abs(_number(gap)) <= 1e-30:
+                        raise AssertionError(
+                            _refuted(name, i, f"{mpmath.nstr(_number(gap), 3)} at a random point")
+                        )
         with _without_order():
             rows = _gradients(self.inputs, backward(_unwrap(self.dy), self.cache))
         undecided = []
@@ -154,7 +157,8 @@ class Proof:
             for i in np.ndindex(wanted.shape):
                 gap = wanted[i] - dx[i]
                 zero = symbolic.is_zero(gap)
-                assert zero is not False, _refuted(name, i, _shown(gap))
+                if zero is False:
+                    raise AssertionError(_refuted(name, i, _shown(gap)))
                 undecided += [] if zero else [(name, i, gap)]
         if undecided:
             name, i, gap = undecided[0]
@@ -182,6 +186,7 @@ class Differences:
         self.tolerance = TOLERANCE[digits] if tolerance is None else tolerance
         self.number, self.total = (np.asarray, _total) if digits == 15 else (_precise, mpmath.fsum)
         draws = op.draws(rng, sizes or NUMERIC_SIZES) if inputs is None else [(inputs, options or {})]
+        _check_inputs(draws)
         with mpmath.workdps(digits + 5):
             self.draws = [self._measured(op.forward, rng, *draw) for draw in draws]
 
@@ -218,10 +223,11 @@ class Differences:
             size = float(np.sqrt(float(self.total((terms * terms).flat))))
             scale = max(size, abs(float(wanted)), resolution)
             error = float(abs(wanted - claimed)) / scale if scale else 0.0
-            assert error <= self.tolerance, (  # written so that NaN fails
-                f"d{name}: relative error {error:.1e} against central differences with {self.digits} digits, "
-                f"tolerance {self.tolerance:.0e}"
-            )
+            if not error <= self.tolerance:  # written so that NaN fails
+                raise AssertionError(
+                    f"d{name}: relative error {error:.1e} against central differences with {self.digits} "
+                    f"digits, tolerance {self.tolerance:.0e}"
+                )
             worst = max(worst, error)
         return worst
 
@@ -249,6 +255,7 @@ class Autograd:
             draws = [*op.draws(rng, sizes), (whole, its_options)]
         else:
             draws = [(inputs, options or {})]
+        _check_inputs(draws)
         self.draws = [self._differentiated(op.forward, rng, device, *draw) for draw in draws]
 
     def _differentiated(self, forward, rng, device, inputs, options):
@@ -277,13 +284,25 @@ class Autograd:
         for (name, _, dx), want in zip(_gradients(inputs, backward(dy, cache)), wanted, strict=True):
             # a gradient that is 0 by symmetry is rounding noise: compare it at the scale of its neighbours
             scale = max(float(want.abs().max()), 1e-2 * largest)
-            assert dx.dtype == want.dtype, f"d{name}: expected numbers of type {want.dtype}, got {dx.dtype}"
+            if dx.dtype != want.dtype:
+                raise AssertionError(f"d{name}: expected numbers of type {want.dtype}, got {dx.dtype}")
             error = float((dx - want).abs().max()) / scale if scale else float(dx.abs().max())
-            assert error <= self.tolerance, (
-                f"d{name}: relative error {error:.1e} against torch.autograd, tolerance {self.tolerance:.0e}"
-            )
+            if not error <= self.tolerance:
+                raise AssertionError(
+                    f"d{name}: relative error {error:.1e} against torch.autograd, "
+                    f"tolerance {self.tolerance:.0e}"
+                )
             worst = max(worst, error)
         return worst
+
+
+def _check_inputs(draws):
+    """Refuse an input for which a right backward would be blamed: other numbers than float64, or none."""
+    for name, x in (row for inputs, _ in draws for row in _leaves(inputs)):
+        if not isinstance(x, np.ndarray | np.float64) or x.dtype != np.float64:
+            raise TypeError(f"{name}: expected an array of float64, got {described(x)}")
+        if not x.size:
+            raise ValueError(f"{name}: expected at least one number, got shape {x.shape}")
 
 
 def _derivative(terms, symbol):
@@ -328,15 +347,18 @@ def _gradients(inputs, gradients):
     """[(name, x, dx)] for every array of the inputs, after a check that the gradients have their shapes."""
     if not isinstance(gradients, tuple):
         gradients = (gradients,)
-    assert len(gradients) == len(inputs), f"expected {len(inputs)} gradients, got {len(gradients)}"
+    if len(gradients) != len(inputs):
+        raise AssertionError(f"expected {len(inputs)} gradients, got {len(gradients)}")
     for (name, x), dx in zip(inputs.items(), gradients, strict=True):
         expected, got = optree.tree_structure(x), optree.tree_structure(dx)
-        assert expected == got, f"d{name}: expected the tree {expected}, got {got}"
+        if expected != got:
+            raise AssertionError(f"d{name}: expected the tree {expected}, got {got}")
     leaves = [leaf for dx in gradients for leaf in optree.tree_leaves(dx)]
     rows = [(name, x, dx) for (name, x), dx in zip(_leaves(inputs), leaves, strict=True)]
     for name, x, dx in rows:
         got = tuple(getattr(dx, "shape", ()))  # a single number has none
-        assert tuple(x.shape) == got, f"d{name}: expected shape {tuple(x.shape)}, got {got}"
+        if tuple(x.shape) != got:
+            raise AssertionError(f"d{name}: expected shape {tuple(x.shape)}, got {got}")
     return rows
 
 

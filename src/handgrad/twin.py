@@ -314,15 +314,18 @@ def compare(grads, wanted, tolerance=1e-10):
     that names the gradient if the trees differ, or an error is above the tolerance.
     """
     structure, expected = optree.tree_structure(grads), optree.tree_structure(wanted)
-    assert structure == expected, f"gradients: expected the tree {expected}, got {structure}"
+    if structure != expected:
+        raise AssertionError(f"gradients: expected the tree {expected}, got {structure}")
     leaves, paths = optree.tree_leaves(wanted), optree.tree_paths(wanted)
     largest = max(np.abs(leaf).max() for leaf in leaves)
     worst = 0.0
     for path, got, want in zip(paths, optree.tree_leaves(grads), leaves, strict=True):
         name = ".".join(map(str, path))
-        assert got.shape == want.shape, f"d{name}: expected shape {want.shape}, got {got.shape}"
+        if got.shape != want.shape:
+            raise AssertionError(f"d{name}: expected shape {want.shape}, got {got.shape}")
         error = np.abs(got - want).max() / max(np.abs(want).max(), 1e-5 * largest)
-        assert error <= tolerance, f"d{name}: relative error {error:.1e}, tolerance {tolerance:.0e}"
+        if not error <= tolerance:
+            raise AssertionError(f"d{name}: relative error {error:.1e}, tolerance {tolerance:.0e}")
         worst = max(worst, float(error))
     return worst
 

@@ -168,13 +168,17 @@ def entry(name, op=None, identities=IDENTITIES):
     wrong, same = ([mutant for mutant in made if mutant.same is kind] for kind in (False, True))
     for mutant in wrong:
         proof_rejects = any(rejects(proof, mutant) for proof in proofs)
-        assert proof_rejects, f"{name}: Proof accepts it. {mutant.place}"
-        assert rejects(autograd, mutant), f"{name}: Autograd accepts it. {mutant.place}"
+        if not proof_rejects:
+            raise AssertionError(f"{name}: Proof accepts it. {mutant.place}")
+        if not rejects(autograd, mutant):
+            raise AssertionError(f"{name}: Autograd accepts it. {mutant.place}")
     missed = [mutant for mutant in wrong if not rejects(float64, mutant)]
     for mutant in missed:
-        assert rejects(digits50, mutant), f"{name}: differences accept it. {mutant.place}"
+        if not rejects(digits50, mutant):
+            raise AssertionError(f"{name}: differences accept it. {mutant.place}")
     for mutant in same:
-        assert mutant.place in why, f"{name}: this changes nothing, and nobody says why. {mutant.place}"
+        if mutant.place not in why:
+            raise AssertionError(f"{name}: this changes nothing, and nobody says why. {mutant.place}")
         for proof in proofs:
             proof(mutant.backward)
     reasons = {mutant.place: why[mutant.place] for mutant in same}
@@ -229,7 +233,8 @@ def fast_entry(name, loss_and_gradients=step.loss_and_gradients):
     errors = {"the loss": abs(float(got[0]) - wanted[0]) / abs(wanted[0])}
     errors |= relative_errors(got[1], wanted[1])
     for place, error in errors.items():
-        assert error <= 1e-12, f"{name}, {place}: relative error {error:.1e}"
+        if not error <= 1e-12:
+            raise AssertionError(f"{name}, {place}: relative error {error:.1e}")
     return FastEntry(name, len(errors) - 1, max(errors.values()))
 
 
@@ -240,7 +245,8 @@ def relative_errors(grads, wanted):
     on the scale of the largest gradient. Raises AssertionError if the trees hold other gradients.
     """
     paths = optree.tree_paths(wanted)
-    assert optree.tree_paths(grads) == paths, "the gradients are others"
+    if optree.tree_paths(grads) != paths:
+        raise AssertionError("the gradients are others")
     largest = max(np.abs(x).max() for x in optree.tree_leaves(wanted))
     errors = {}
     for path, x, y in zip(paths, optree.tree_leaves(grads), optree.tree_leaves(wanted), strict=True):

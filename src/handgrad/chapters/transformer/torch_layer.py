@@ -54,5 +54,6 @@ def beside_the_twin(config, rng):
     params, some = whole.params(config, rng), whole.batch(config, rng)
     loss, grads = model.loss_and_gradients(params, config, some)
     wanted, of_torch = twin.loss_and_gradients(twin.load(twin.Twin(config), params), some)
-    assert abs(loss - wanted) < 1e-12, f"loss: expected {wanted}, got {loss}"
+    if not abs(loss - wanted) < 1e-12:
+        raise AssertionError(f"loss: expected {wanted}, got {loss}")
     return twin.compare(grads, of_torch)
