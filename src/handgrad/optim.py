@@ -70,11 +70,12 @@ def adam(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8):
     check_state(state, params, "m", "v")
     t = state["step"] + 1
     m = optree.tree_map(lambda m, g: beta_1 * m + (1 - beta_1) * g, state["m"], grads)
-    v = optree.tree_map(lambda v, g: beta_2 * v + (1 - beta_2) * (g * g), state["v"], grads)
+    # in this order g² may exceed the largest number where (1 − β₂) g² does not
+    v = optree.tree_map(lambda v, g: beta_2 * v + (1 - beta_2) * g * g, state["v"], grads)
     m_bias, v_bias = 1 - beta_1**t, 1 - beta_2**t
 
     def update(p, m, v):
-        return p - rate * (m / m_bias) / ((v / v_bias) ** 0.5 + eps)
+        return p - rate * (m / m_bias) / (v**0.5 / v_bias**0.5 + eps)
 
     return optree.tree_map(update, params, m, v), {"step": t, "m": m, "v": v}
 
@@ -106,7 +107,7 @@ def clip_by_global_norm(grads, max_norm, eps=1e-6):
     max_norm = ∞ the length stays too.
     Raises ValueError unless max_norm > 0 and eps > 0; FloatingPointError if a gradient is not finite.
     """
-    norm = math.hypot(*(float(np.linalg.norm(np.ravel(g))) for g in optree.tree_leaves(grads)))
+    norm = math.hypot(*map(norm_of, optree.tree_leaves(grads)))
     factor = clip_factor(norm, max_norm, eps)
     return optree.tree_map(lambda g: g * factor, grads), norm
 
@@ -143,6 +144,14 @@ def cosine(step, steps, peak, warmup=0, floor=0.0):
     if step < warmup:
         return peak * step / warmup
     return floor + (peak - floor) * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2
+
+
+def norm_of(g):
+    """The length of an array as one vector, even if the squares of its numbers are ∞ or 0."""
+    largest = float(abs(g).max()) if math.prod(g.shape) else 0.0
+    if not 0 < largest < math.inf:
+        return largest
+    return largest * float(np.linalg.norm(np.ravel(g / largest)))
 
 
 def clip_factor(norm, max_norm, eps):

@@ -6,7 +6,7 @@ import numpy as np
 import optree
 
 from ..algebra import check_like
-from ..optim import check_tree, checked, clip_factor
+from ..optim import check_tree, checked, clip_factor, norm_of
 from ..train import check_loss
 from . import step
 from .loops import of_kind
@@ -82,6 +82,13 @@ def flatten(tree):
     return vector, optree.tree_unflatten(optree.tree_structure(tree), views)
 
 
+def _norm(g):
+    """The length of a vector, in one product unless squares leave the range of its type."""
+    with np.errstate(over="ignore"):
+        square = float(g @ g)
+    return math.sqrt(square) if 1e-30 < square < math.inf else norm_of(g)
+
+
 def adamw_in_place(
     p, g, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8, weight_decay=0.01, max_norm=None, workspace=None
 ):
@@ -101,7 +108,7 @@ def adamw_in_place(
     check_apart("p, g, m, v", vectors.values())
     numbers = dict(rate=rate, beta_1=beta_1, beta_2=beta_2, eps=eps, weight_decay=weight_decay)
     rate, beta_1, beta_2, eps, weight_decay = checked([], [], **numbers)
-    norm = None if max_norm is None else math.sqrt(float(g @ g))
+    norm = None if max_norm is None else _norm(g)
     factor = 1.0 if norm is None else clip_factor(norm, max_norm, 1e-6)
     state["step"] += 1
     root_bias, step_size = math.sqrt(1 - beta_2 ** state["step"]), rate / (1 - beta_1 ** state["step"])
