@@ -227,7 +227,7 @@ def nucleus(logits, p):
     order = np.argsort(-logits, axis=-1, kind="stable")
     probabilities = np.exp(_log_softmax(np.take_along_axis(logits, order, axis=-1)))
     before = np.cumsum(probabilities, axis=-1) - probabilities  # (R, V)
-    return _keep(logits, order, before < p)
+    return _keep(logits, order, (before < p) | (p == 1))  # rounded, all but the last may add up to 1
 
 
 def _keep(logits, order, stays):
