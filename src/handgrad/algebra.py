@@ -21,8 +21,12 @@ from . import symbolic
 def namespace(*arrays):
     """The array namespace that owns `arrays`; by convention it is called `xp`.
 
-    Raises TypeError if an argument is no array, or if the arrays belong to different libraries.
+    Raises TypeError if an argument is no array, if the arrays belong to different libraries, or hold numbers
+    of 16 bits, in which the sums of a layer overflow.
     """
+    for a in arrays:
+        if "float16" in str(getattr(a, "dtype", "")):
+            raise TypeError(f"expected arrays of float32 or float64, got {described(a)}: convert it first")
     if any(isinstance(a, np.ndarray) and a.dtype == object for a in arrays):
         return symbolic
     return array_api_compat.array_namespace(*arrays)
@@ -93,7 +97,11 @@ def scatter_add(index, values, rows):
 
 # What every function asks of its arguments
 
-KINDS = {"integers": ("int",), "Booleans": ("bool",), "floating numbers or symbols": ("float", "object")}
+KINDS = {
+    "integers": ("int",),
+    "Booleans": ("bool",),
+    "floating numbers or symbols": ("float32", "float64", "object"),
+}
 """What arrays may be asked to hold, with words that occur in the names of such types."""
 
 

@@ -110,10 +110,10 @@ class State:
 def start(config: Config, seed: int, dtype=np.float32) -> State:
     """Return the state before the first update: random parameters, moments 0, a generator from `seed`.
 
-    Raises TypeError if dtype is no floating type.
+    Raises TypeError unless dtype is float32 or float64.
     """
-    if not np.issubdtype(dtype, np.floating):
-        raise TypeError(f"dtype: expected a floating type, got {dtype}")
+    if np.dtype(dtype) not in (np.float32, np.float64):
+        raise TypeError(f"dtype: expected float32 or float64, got {dtype}")
     rng = np.random.default_rng(seed)
     params = init(config, rng, dtype)
     return State(params, optim.adamw_init(params), rng)

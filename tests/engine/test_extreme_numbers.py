@@ -1,0 +1,122 @@
+"""Numbers and settings at the edge: what is refused names itself, what is right stays right."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import handgrad
+from handgrad import check, decode, ops, optim, train
+from handgrad.check import Pair
+from handgrad.config import Config
+from handgrad.fast import update
+
+ROOT = Path(handgrad.__file__).parent
+WRONG = """
+from dataclasses import replace
+import numpy as np
+from handgrad import check
+from handgrad.ops.table import OPS
+refuted = 0
+for witness in (check.prove, lambda op: check.differences(op, np.random.default_rng(0)),
+                lambda op: check.autograd(op, np.random.default_rng(0))):
+    try:
+        witness(replace(OPS["softmax"], backward=lambda da, cache: 0 * da))
+    except AssertionError:
+        refuted += 1
+print(refuted)
+"""
+
+
+def test_the_witnesses_refute_where_python_leaves_out_asserts():
+    told = subprocess.run([sys.executable, "-O", "-c", WRONG], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["3"]
+
+
+def test_no_verdict_is_an_assert():
+    for file in ROOT.rglob("*.py"):
+        if file.name != "exercises.py":
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            assert not [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Assert)], file
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [(np.float32, 1e20), (np.float32, 1e-25), (np.float64, 1e200), (np.float64, 1e-200), (np.float64, 1.0)],
+)
+def test_a_gradient_is_clipped_whatever_its_size(kind, size):
+    g = {"a": np.full(64, size, kind), "b": np.full((6, 6), size, kind)}
+    clipped, norm = optim.clip_by_global_norm(g, 10 * size / 2, eps=1e-300)
+    np.testing.assert_allclose(norm, 10 * size, rtol=1e-6)
+    np.testing.assert_allclose(clipped["b"], size / 2, rtol=1e-6)
+    assert clipped["a"].dtype == kind
+
+
+@pytest.mark.parametrize("size", [1e20, 1e-25])
+def test_the_fast_update_measures_the_same_norm(size):
+    p, g = np.ones(100, np.float32), np.full(100, size, np.float32)
+    state = {"step": 0, "m": np.zeros_like(p), "v": np.zeros_like(p)}
+    norm = update.adamw_in_place(p, g, state, 0.01, max_norm=1.0)
+    np.testing.assert_allclose(norm, 10 * size, rtol=1e-6)
+    assert np.isfinite(p).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_gradient_that_is_not_finite_is_refused(bad):
+    with pytest.raises(FloatingPointError, match="grads: expected finite numbers"):
+        optim.clip_by_global_norm({"a": np.array([1.0, bad])}, 1.0)
+
+
+def test_one_large_gradient_does_not_freeze_a_weight():
+    ours, twin = np.ones(1, np.float32), torch.nn.Parameter(torch.ones(1))
+    state, adam = optim.adam_init(ours), torch.optim.Adam([twin], lr=0.01)
+    fast_p, fast_state = (
+        np.ones(1, np.float32),
+        {"step": 0, "m": np.zeros(1, np.float32), "v": np.zeros(1, np.float32)},
+    )
+    for g in (1e20, 0.1, 0.1, 0.1):
+        g = np.array([g], np.float32)
+        ours, state = optim.adam(ours, g, state, 0.01)
+        update.adamw_in_place(fast_p, g, fast_state, 0.01, weight_decay=0.0)
+        twin.grad = torch.tensor(g)
+        adam.step()
+    np.testing.assert_allclose([ours[0], fast_p[0]], twin.item(), rtol=1e-6)
+    assert abs(twin.item() - 0.9739) < 1e-4
+
+
+def test_the_nucleus_of_everything_leaves_out_nothing():
+    rng = np.random.default_rng(0)
+    for logits in (np.array([[0.0, -40.0]]), rng.standard_normal((500, 96)).astype(np.float32) * 5):
+        assert np.isfinite(decode.nucleus(logits, 1.0)).all()
+    assert np.isfinite(decode.nucleus(np.array([[0.0, -40.0]]), 0.999)).tolist() == [[True, False]]
+
+
+@pytest.mark.parametrize(
+    "half", [np.zeros((2, 70_000), np.float16), torch.zeros((2, 5), dtype=torch.bfloat16)]
+)
+def test_numbers_of_16_bits_are_refused(half):
+    with pytest.raises(TypeError, match="expected arrays of float32 or float64, got .*float16"):
+        ops.softmax(half)
+    with pytest.raises(TypeError, match="dtype: expected float32 or float64, got .*float16"):
+        train.start(Config(kind="decoder", V=5, D=4, H=1, F=8, N=1), 0, dtype=np.float16)
+
+
+SQUARE = Pair(lambda x: (x * x, {"x": x}), lambda dy, cache: 2 * cache["x"] * dy)
+
+
+@pytest.mark.parametrize("witness", [check.differences, check.autograd])
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (np.ones(3, np.float32), "x: expected an array of float64, got ndarray of float32"),
+        (0.5, "x: expected an array of float64, got float"),
+        (np.ones((0, 3)), "x: expected at least one number, got shape"),
+    ],
+)
+def test_a_witness_blames_the_input_and_not_the_backward(witness, x, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        witness(SQUARE, np.random.default_rng(0), dict(x=x))
