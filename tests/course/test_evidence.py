@@ -968,3 +968,16 @@ def test_the_marks_are_shown_as_they_are(tmp_path, monkeypatch):
     told = "; ".join(f"{evidence.MARKS[kind]} {words}" for kind, words in evidence.KINDS.items())
     assert f"The marks: {told}." in shown and "a ∀* b a ∀* b" in shown
     assert warnings.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["?print\n1", "print?", "%time 1", "!ls", "%%html\n<b>no Python</b>", "x = %time 1\nx", "# %\n1"],
+)
+def test_what_ipython_reads_is_read(source):
+    assert evidence.parse(source).body
+
+
+def test_what_ipython_does_not_read_is_told():
+    with pytest.raises(SyntaxError):
+        evidence.parse("1 +")

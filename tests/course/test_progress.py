@@ -1,6 +1,8 @@
 """The judge keeps what it said where a learner works, and nowhere else; the record is shown."""
 
+import io
 import json
+import sys
 
 import pytest
 
@@ -83,3 +85,12 @@ def test_a_line_that_is_no_verdict_is_refused_by_its_number(folder, line):
         file.write(line + "\n")
     with pytest.raises(ValueError, match="line 2: expected a verdict"):
         progress.show(folder)
+
+
+def test_output_that_cannot_write_a_sign_writes_its_name(monkeypatch):
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, io.TextIOWrapper(io.BytesIO(), encoding="cp1252"))
+    progress.say_all_signs()
+    print("1.1 ✓")
+    sys.stdout.flush()
+    assert sys.stdout.buffer.getvalue().split() == rb"1.1 \N{CHECK MARK}".split()

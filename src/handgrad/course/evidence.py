@@ -42,6 +42,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
 from markdown_it import MarkdownIt
 from mdit_py_plugins.amsmath import amsmath_plugin
 from mdit_py_plugins.colon_fence import colon_fence_plugin
@@ -246,9 +247,11 @@ def sized(formula):
 
 
 def parse(source):
-    """The syntax tree of a code cell. Lines that only IPython reads (``%magic``, ``!shell``) are left out."""
-    lines = ("#" + line if line.lstrip()[:1] in ("%", "!") else line for line in source.splitlines())
-    return ast.parse("\n".join(lines))
+    """The syntax tree of a code cell; what only IPython reads (``%magic``, ``!shell``) becomes calls.
+
+    Raises SyntaxError for a cell that IPython does not read either.
+    """
+    return ast.parse(TransformerManager().transform_cell(source))
 
 
 def imported(tree, names=()):

@@ -48,6 +48,7 @@ from ..extras import needs
 from . import judge
 from .apart import NOT_JUDGED, OPEN, Judge, Stopped, namespaces
 from .judge.verdict import MARK, RIGHT, WRONG
+from .progress import say_all_signs
 
 with needs("book"):
     import nbformat
@@ -409,6 +410,7 @@ def main(arguments=None):
         help=f"for all cells of a notebook together, and then for each answer; {LIMIT} if not given",
     )
     given = parser.parse_args(arguments)
+    say_all_signs()
     if not given.limit > 0:
         parser.error(f"--limit: expected a positive number of seconds, got {given.limit:g}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the processes are to end with this one

@@ -79,12 +79,20 @@ def show(folder="."):
     return Progress(chapters)
 
 
+def say_all_signs():
+    """Let output that cannot write a sign, such as ✓ in cp1252, write its name instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="namereplace")
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         prog="python -m handgrad.course.progress", description=__doc__.split("\n")[0]
     )
     parser.add_argument("folder", type=Path, nargs="?", default=Path("lab"), help="the learner's folder")
     folder = parser.parse_args(arguments).folder
+    say_all_signs()
     try:
         print(show(folder))
     except (FileNotFoundError, ValueError) as error:

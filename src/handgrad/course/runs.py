@@ -24,6 +24,7 @@ from ..extras import needs
 
 with needs("book"):
     import nbformat
+    from IPython.core.inputtransformer2 import TransformerManager
 
 PACKAGE = Path(__file__).parents[1]
 AT_A_TIME = min(4, os.cpu_count() or 1)
@@ -75,8 +76,11 @@ def _package_for(name, cells):
 def _named(cells, folder):
     """The files that a string in the code names, and all those in a folder that one names."""
     for cell in cells:
-        lines = ("#" + line if line.lstrip()[:1] in ("%", "!") else line for line in cell.source.splitlines())
-        for node in ast.walk(ast.parse("\n".join(lines))):
+        try:
+            tree = ast.parse(TransformerManager().transform_cell(cell.source))
+        except SyntaxError:
+            continue  # it fails in its own test, which names it
+        for node in ast.walk(tree):
             text = node.value if isinstance(node, ast.Constant) else None
             if isinstance(text, str) and 0 < len(text) < 200 and text.isprintable() and text.strip("./ "):
                 place = folder / text
