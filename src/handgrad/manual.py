@@ -1,12 +1,17 @@
-"""The text of the Python manual that ships with Python, as integers: one for each character.
+"""The text of Python's manual, as integers: one for each character.
 
-`pydoc_data.topics` holds some eighty topics of the manual, about 460,000 characters; the exact text differs
-a little from one version of Python to the next. The vocabulary does not: the line break and the 95
-characters of ASCII that print, V = 96. Quotation marks, dashes and dots of other kinds are turned into
-these.
+It is the manual's topics, 79 of them with 453,985 characters, as the package brython 3.11.3 carries them in
+its copy of `pydoc_data.topics`. Python's own copy differs from one version to the next; this one is the same,
+character for character, on every Python. The vocabulary is the line break and the 95 characters of ASCII that
+print, V = 96. Quotation marks, dashes and dots of other kinds are turned into these.
 """
 
-from pydoc_data import topics
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import importlib.resources
+import json
 
 import numpy as np
 
@@ -17,6 +22,7 @@ CHARACTERS = "\n" + "".join(map(chr, range(32, 127)))
 V = len(CHARACTERS)
 _PLAIN = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "–": "-", "—": "-", "…": "..."})
 _PLACES = {character: place for place, character in enumerate(CHARACTERS)}
+_SHA256 = "005f409921a886f825247110570d9c3082efc9346d1c7dbfa3efd223fc930ebe"
 
 
 def encode(text: str) -> np.ndarray:
@@ -32,6 +38,38 @@ def decode(tokens) -> str:
     return "".join(CHARACTERS[token] for token in integers("tokens", tokens, V))
 
 
+def read(library: str) -> dict[str, str]:
+    """Find the manual's topics, by name, in the text of brython's file of Python's modules.
+
+    That file is JavaScript: a module's name, then JSON with its source, here `topics={…}`. Nothing of it is
+    run. Raises RuntimeError unless the text is the one that the book's results were made with.
+    """
+    _, _, behind = library.partition('"pydoc_data.topics": ')
+    found = {}
+    if behind:
+        (_, source, *_), _ = json.JSONDecoder().raw_decode(behind)
+        found = ast.literal_eval(source.partition("=")[2])
+    if hashlib.sha256(_joined(found).encode()).hexdigest() != _SHA256:
+        version = importlib.metadata.version("brython")
+        raise RuntimeError(
+            f"brython {version} carries another text of Python's manual than this book was made with. "
+            "Take the version that carries that text: pip install brython==3.11.3"
+        )
+    return found
+
+
+@functools.cache
+def _topics():
+    """The topics of the installed brython; its own file of 4.6 MB is read once."""
+    file = importlib.resources.files("brython") / "data" / "brython_stdlib.js"
+    return read(file.read_text(encoding="utf-8") if file.is_file() else "")
+
+
+def _joined(topics):
+    """All topics, in the order of their names, as one text."""
+    return "\n\n".join(topics[name] for name in sorted(topics))
+
+
 def passages(least: int = 2000, once: bool = False) -> list[str]:
     """Cut the manual, its topics in the order of their names, into passages of at least `least` characters.
 
@@ -40,10 +78,11 @@ def passages(least: int = 2000, once: bool = False) -> list[str]:
     out: some topics repeat parts of others. Raises TypeError or ValueError unless `least` is an integer ≥ 1.
     """
     check_integer("least", least, least=1)
+    topics = _topics()
     found, known = [], set()
-    for name in sorted(topics.topics):
+    for name in sorted(topics):
         passage = []
-        for paragraph in topics.topics[name].split("\n\n"):
+        for paragraph in topics[name].split("\n\n"):
             words = " ".join(paragraph.split())
             if once and words in known:
                 continue

@@ -1,6 +1,7 @@
 """The manual's text: a fixed vocabulary, exact text back from tokens, whole passages held out."""
 
-from pydoc_data import topics
+import hashlib
+import json
 
 import numpy as np
 import pytest
@@ -23,10 +24,53 @@ def test_other_characters_become_plain_ones():
     assert manual.decode(manual.encode("“a” – b’s … ß")) == '"a" - b\'s ... ?'
 
 
+def library(topics, name="pydoc_data.topics"):
+    """A file of Python's modules as brython writes it."""
+    modules = {
+        "this": [".py", "s = 1\n", []],
+        name: [".py", f"\n\ntopics={topics!r}\n", []],
+        "z": [".py", "", []],
+    }
+    return (
+        f"__BRYTHON__.use_VFS = true;\nvar scripts = {json.dumps(modules)}\n__BRYTHON__.update_VFS(scripts)\n"
+    )
+
+
+def test_the_text_is_the_same_on_every_python():
+    whole = "\n\n".join(manual.passages())
+    assert hashlib.sha256(whole.encode()).hexdigest().startswith("005f409921a886f8")
+    assert whole.startswith('The "assert" statement\n')
+    assert len(whole) == 453_985 + 2 * 78  # 79 topics, a blank line between two
+
+
+def test_the_topics_are_read_and_not_run(monkeypatch):
+    topics = {"b": 'He said "no".\n', "a": "Two\n\nparagraphs, 1 \\ 2 \u201c3\u201d"}
+    monkeypatch.setattr(manual, "_SHA256", hashlib.sha256(manual._joined(topics).encode()).hexdigest())
+    assert manual.read(library(topics)) == topics
+    with pytest.raises(ValueError, match="malformed node"):
+        manual.read(library(topics).replace("topics={", "topics=str() or {"))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "",
+        library({}),
+        library({"a": "Another text."}),
+        library({"a": "Another text."}, name="pydoc_data.words"),
+    ],
+)
+def test_another_text_is_refused(changed):
+    with pytest.raises(
+        RuntimeError, match=r"^brython \d.* carries another text .* pip install brython==3\.11\.3$"
+    ):
+        manual.read(changed)
+
+
 def test_the_passages_are_the_whole_manual():
-    whole = "\n\n".join(topics.topics[name] for name in sorted(topics.topics))
-    assert "\n\n".join(manual.passages()) == "\n\n".join(manual.passages(least=1)) == whole
-    assert sum(len(passage) < 2000 for passage in manual.passages()) <= len(topics.topics)
+    assert manual.passages() == manual.passages(least=2000)
+    assert "\n\n".join(manual.passages()) == "\n\n".join(manual.passages(least=1))
+    assert sum(len(passage) < 2000 for passage in manual.passages()) <= 79
 
 
 def test_the_split_holds_out_whole_passages_and_loses_none():
