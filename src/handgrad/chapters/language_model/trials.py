@@ -13,7 +13,7 @@ from handgrad.config import Config
 from handgrad.ops import cross_entropy, cross_entropy_backward
 
 T = 128  # characters in a window
-SPENT = 20_000  # characters at the beginning of the held-out text on which the recipe was first searched
+SPENT = 20_000  # characters that the held-out text begins with: some of them have served to search a recipe
 ORDER = 14  # characters that the longest counts hold
 ORDERS = ["uniform", "unigram", "bigram", *(f"{n}-gram" for n in range(3, ORDER + 1))]
 
