@@ -70,12 +70,11 @@ def adam(params, grads, state, rate, beta_1=0.9, beta_2=0.999, eps=1e-8):
     check_state(state, params, "m", "v")
     t = state["step"] + 1
     m = optree.tree_map(lambda m, g: beta_1 * m + (1 - beta_1) * g, state["m"], grads)
-    # in this order g² may exceed the largest number where (1 − β₂) g² does not
-    v = optree.tree_map(lambda v, g: beta_2 * v + (1 - beta_2) * g * g, state["v"], grads)
+    v = optree.tree_map(lambda v, g: beta_2 * v + (1 - beta_2) * (g * g), state["v"], grads)
     m_bias, v_bias = 1 - beta_1**t, 1 - beta_2**t
 
     def update(p, m, v):
-        return p - rate * (m / m_bias) / (v**0.5 / v_bias**0.5 + eps)
+        return p - rate * (m / m_bias) / ((v / v_bias) ** 0.5 + eps)
 
     return optree.tree_map(update, params, m, v), {"step": t, "m": m, "v": v}
 

@@ -380,11 +380,10 @@ def _loops(dtype):
     @array("p m v", p="P", g="P", m="P", v="P")
     def adamw(p, g, m, v, factor, decay, new_1, new_2, root_bias, step_size, eps):
         """optim.adamw of g ∘ factor; new = 1 - β, step_size = rate/(1 - β₁ᵗ), root_bias = √(1 - β₂ᵗ)."""
-        root_2 = np.sqrt(new_2)
         for i in range(p.size):
             own = g[i] * factor
             m[i] += new_1 * (own - m[i])
-            v[i] += (root_2 * own) ** 2 - new_2 * v[i]  # own² may exceed the largest number
+            v[i] += new_2 * (own * own - v[i])
             p[i] = decay * p[i] - step_size * m[i] / (np.sqrt(v[i]) / root_bias + eps)
 
     names = (exp, normalize, normalize_backward, scale_shift, dropped_sum, softmax, softmax_backward)
