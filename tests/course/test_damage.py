@@ -126,3 +126,25 @@ def test_the_readme_says_what_is_recorded():
     assert damage.told(damage.recorded(ROOT / damage.RECORD)) in (ROOT / "README.md").read_text(
         encoding="utf-8"
     )
+
+
+def rests_on(notebook, path):
+    """The definitions that a check of a notebook needs, or whose letters it computes from the page."""
+    chapter, found = damage.Chapter(path), set()
+    _, checks, _ = damage.statements(notebook)
+    for source, _, labels in checks:
+        given = eval(source, chapter.made)
+        given = given if hasattr(given, "grounds") else given.given()
+        found |= {ground for label in labels for ground in given.grounds(label)}
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    for name, made in chapter.made.items():
+        if f"{name}.compute(" in code or f"{name}.number(" in code:
+            found |= {*getattr(made, "printed", ())}
+    return found
+
+
+@pytest.mark.parametrize("path, notebook", CHAPTERS, ids=IDS)
+def test_a_definition_that_is_read_is_ground_of_a_check(path, notebook):
+    """What the index calls "read from the page" is used: a definition that no check needs is a decoy."""
+    read = {e.label for e in evidence.equations(notebook) if e.reading == "read"}
+    assert read - rests_on(notebook, path) == set()

@@ -24,7 +24,7 @@ from .algebras import (
 )
 from .functions import NAMED
 from .meaning import Place, Sentence, Term, items_of, letter_of, number, show_range, written
-from .reading import Reading, entries_of
+from .reading import Reading, entries_of, names_in
 from .steps import has_steps, prove_steps
 from .tree import Unreadable, parse, split
 
@@ -428,6 +428,16 @@ class Given:
         numbers = [_float(walk.value(entry, dict(zip(at, index)))) for index in itertools.product(*places)]
         return np.array(numbers).reshape([len(p) for p in places])
 
+    def grounds(self, label):
+        """The labels of the printed definitions on which the claims of an equation rest."""
+        reading, claims, _ = self.claims(label)
+        terms = [t for claim in claims for t in claim[::2]]
+        names = {name for t in terms for name in names_in(t)}
+        if any(_takes_gradient(t) for t in terms):
+            names |= {reading.loss or reading.output}
+        reached = set().union(*(_reached(reading, name) for name in names))
+        return {reading.definitions[n].label for n in reached & {*reading.definitions}} - {"", label}
+
     def shown(self, label):
         """What was read of an equation: its claims, entry by entry, and what each index runs over."""
         reading, claims, _ = self.claims(label)
@@ -733,8 +743,14 @@ def _reached(reading, name):
         if one not in found:
             found.add(one)
             if one in reading.definitions:
-                todo += [used for _, used, _ in entries_of(reading.definitions[one].body)]
+                todo += names_in(reading.definitions[one].body)
     return found
+
+
+def _takes_gradient(t):
+    if isinstance(t, Term) and t.kind == "gradient":
+        return True
+    return isinstance(t, tuple) and any(map(_takes_gradient, t))
 
 
 def _of_unknown(*sides):

@@ -700,7 +700,9 @@ def names_in(t):
     if isinstance(t, Term) and t.kind in ("entry", "gradient", "label"):
         return [t.parts[0], *names_in(t.parts[1])]
     if isinstance(t, Definition):
-        return names_in(t.body)
+        return [t.name, *names_in(t.body)]
+    if isinstance(t, Term) and t.kind == "apply":
+        return [t.parts[0], *names_in(t.parts[2])]
     return [name for part in t for name in names_in(part)] if isinstance(t, tuple) else []
 
 
