@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from handgrad.course import damage, evidence
+from handgrad.page.second import Unjudged, judge
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = evidence.chapters(ROOT / "notebooks")
@@ -148,3 +149,43 @@ def test_a_definition_that_is_read_is_ground_of_a_check(path, notebook):
     """What the index calls "read from the page" is used: a definition that no check needs is a decoy."""
     read = {e.label for e in evidence.equations(notebook) if e.reading == "read"}
     assert read - rests_on(notebook, path) == set()
+
+
+NOT_JUDGED = {
+    "eq-stand-in": "letters that are held still",
+    "eq-path-direct": "letters that are held still",
+    "eq-jacobian-rank": "a power of a matrix",
+    "eq-feed-forward-gate": "a prime behind a bracket",
+    "eq-feed-forward-parameters": "a condition on sizes",
+    "eq-invariances": "an operator at another array",
+    "eq-integers": "a function of vectors that is defined in numbers",
+    "eq-paths": "a sum over sets",
+    "eq-positions-columns": "even and odd cases",
+    "eq-positions-wavelength": "a place between two tokens",
+    "eq-positions-rotation": "a place beyond the last token",
+    "eq-positions-product": "a place beyond the last token",
+    "eq-attention-variance": "an index that only letters with a law have",
+    "eq-attention-similar": "an index that only letters with a law have",
+    "eq-masks-before": "rows without a key, which are most of the small ones",
+    "eq-multi-head-groups": "matrices at an index such as gG + m",
+    "eq-multi-head-columns": "heads in columns",
+    "eq-translate-table": "an index that is a label, on the left",
+    "eq-language-model-later": "a sum whose first index is that of the claim",
+    "eq-language-model-bits": "words as an index",
+    "eq-speed-parallel": "a letter that is a word",
+}
+"""The forms that the second reading does not know, by label."""
+
+
+@pytest.mark.parametrize("path, notebook", CHAPTERS, ids=IDS)
+def test_what_is_checked_is_evaluated_by_the_second_reading(path, notebook):
+    chapter, silent = damage.Chapter(path), set()
+    for source, _, labels in damage.statements(notebook)[1]:
+        given = eval(source, chapter.made)
+        given = given if hasattr(given, "grounds") else given.given()
+        for label in labels:
+            try:
+                assert judge(given, label) > 0
+            except Unjudged:
+                silent.add(label)
+    assert silent == {*NOT_JUDGED} & {*chapter.page.equations}
