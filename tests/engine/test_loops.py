@@ -241,3 +241,9 @@ def test_what_was_compiled_is_kept_on_disk():
     for _ in range(2):
         run = subprocess.run([sys.executable, "-c", KEPT], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["1", "0"] * 2
+
+
+def test_without_a_folder_to_keep_it_in_a_loop_is_compiled_all_the_same(monkeypatch):
+    monkeypatch.setattr("numba.core.caching.CompileResultCacheImpl._locator_classes", [])
+    twice = loops.kept(lambda x: 2 * x)
+    assert twice(3) == 6

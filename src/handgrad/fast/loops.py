@@ -28,6 +28,16 @@ ANY_ORDER = {"reassoc", "contract", "nsz", "arcp"}
 """A sum may be taken in any order; ∞, and what is no number, stay what they are."""
 
 
+def kept(f, **options):
+    """A function that numba compiles, and keeps on disk if there is a folder where it may."""
+    try:
+        return njit(f, cache=True, **options)
+    except RuntimeError as error:
+        if "no locator" not in str(error):
+            raise
+        return njit(f, **options)
+
+
 def loop(dtype, writes, **shapes):
     """Compile a function whose first arguments are arrays of these shapes, in letters, or None.
 
@@ -42,7 +52,7 @@ def loop(dtype, writes, **shapes):
     ]
 
     def decorate(f):
-        run = njit(f, nogil=True, cache=True, error_model="numpy", fastmath=ANY_ORDER)
+        run = kept(f, nogil=True, error_model="numpy", fastmath=ANY_ORDER)
 
         @functools.wraps(f)
         def door(*arguments):
