@@ -241,7 +241,7 @@ def greedy(next_logits, B, bos, eos, max_length, pad=0, choose=most_likely):
     """Write B sentences, token by token, each the `choose` of the logits. Returns tokens (B, max_length).
 
     A sentence begins after `bos`, which is not returned, and ends with `eos`, then padding. One that does not
-    end in max_length tokens is cut there.
+    end in max_length tokens is cut there. A `bos` that is `pad` is masked, and the first query has no key.
     Raises TypeError or ValueError unless B and max_length are integers ≥ 1, B is the number of sentences that
     next_logits is for, and all tokens are integers below V; errors as `choose`.
     """

@@ -17,6 +17,8 @@ A module is called with attention_mask = (tokens ≠ pad). Its labels are −100
 expected, and what came.
 """
 
+import warnings
+
 import numpy as np
 import optree
 
@@ -282,6 +284,12 @@ def _settings(c, only, probabilities, **names):
         _expect(getattr(c, setting, value) == value, f"config.{setting}", value, getattr(c, setting, value))
     p, sites = _dropout([(site, getattr(c, name) or 0.0) for site, name in probabilities.items()])
     told = {"V": c.vocab_size, "D": c.hidden_size, "H": c.num_attention_heads, "pad": c.pad_token_id}
+    if c.pad_token_id is not None and c.pad_token_id in np.ravel(c.eos_token_id):
+        warnings.warn(
+            f"config.pad_token_id: {c.pad_token_id} ends a text as well. Masks and losses leave padding out, "
+            "so the end is never learnt: give padding a token of its own",
+            stacklevel=2,
+        )
     told |= {"p": p, "std": c.initializer_range} | ({"dropout_sites": sites} if sites else {})
     return told | {field: getattr(c, name) for field, name in names.items()}
 

@@ -855,3 +855,11 @@ def test_parameters_are_copies(transformers):
     for leaf in optree.tree_leaves(params):
         leaf += 1
     assert torch.equal(module.lm_head.weight, before)
+
+
+def test_padding_that_ends_a_text_is_told():
+    transformers = pytest.importorskip("transformers")
+    sizes = dict(vocab_size=9, n_positions=8, n_embd=8, n_layer=1, n_head=2)
+    config = transformers.GPT2Config(**sizes, pad_token_id=3, eos_token_id=3, bos_token_id=3)
+    with pytest.warns(UserWarning, match="config.pad_token_id: 3 ends a text as well"):
+        interop.read(transformers.GPT2LMHeadModel(config))
