@@ -97,11 +97,7 @@ def scatter_add(index, values, rows):
 
 # What every function asks of its arguments
 
-KINDS = {
-    "integers": ("int",),
-    "Booleans": ("bool",),
-    "floating numbers or symbols": ("float32", "float64", "object"),
-}
+KINDS = {"integers": ("int",), "Booleans": ("bool",), "floating numbers or symbols": ("float", "object")}
 """What arrays may be asked to hold, with words that occur in the names of such types."""
 
 
