@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import re
 from pathlib import Path
 
 import pytest
@@ -139,7 +140,7 @@ def rests_on(notebook, path):
         found |= {ground for label in labels for ground in given.grounds(label)}
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
     for name, made in chapter.made.items():
-        if f"{name}.compute(" in code or f"{name}.number(" in code:
+        if re.search(rf"\b{name}\.(compute|number)\(", code):
             found |= {*getattr(made, "printed", ())}
     return found
 

@@ -319,3 +319,13 @@ def test_a_statement_by_somebody_else(case):
     except AssertionError:
         said = "refuted"
     assert said == ("refused" if case.get("refused") else "proved") if case["truth"] else said != "proved"
+
+
+@pytest.mark.parametrize("claim", [r"x = e^{\ln x}", r"\ln x \ne \ln x + 0 x"])
+def test_what_has_a_value_on_one_side_or_none_does_not_agree(claim):
+    """ln x is no number for the negative ones among the x that are drawn."""
+    one = Page(f"$$ {claim} $$ (eq-a)").given(letters="x")
+    with pytest.raises((AssertionError, Unreadable)):
+        one.holds("eq-a", draws=8)
+    with pytest.raises((AssertionError, Unjudged)):
+        judge(one, "eq-a", draws=8)

@@ -42,7 +42,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import nbformat
-from IPython.core.inputtransformer2 import TransformerManager
 from markdown_it import MarkdownIt
 from mdit_py_plugins.amsmath import amsmath_plugin
 from mdit_py_plugins.colon_fence import colon_fence_plugin
@@ -50,6 +49,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from .letters import definitions, left_sides, mentions, plain
+from .runs import parse
 
 LABEL = re.compile(r"eq(-[a-z0-9]+)+")
 
@@ -244,14 +244,6 @@ def sized(formula):
 
 # ------------------------------------------------------------------------------------------------------------
 # Code: what a cell checks
-
-
-def parse(source):
-    """The syntax tree of a code cell; what only IPython reads (``%magic``, ``!shell``) becomes calls.
-
-    Raises SyntaxError for a cell that IPython does not read either.
-    """
-    return ast.parse(TransformerManager().transform_cell(source))
 
 
 def imported(tree, names=()):

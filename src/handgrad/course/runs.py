@@ -73,11 +73,19 @@ def _package_for(name, cells):
             yield file
 
 
+def parse(source):
+    """The syntax tree of a code cell; what only IPython reads (``%magic``, ``!shell``) becomes calls.
+
+    Raises SyntaxError for a cell that IPython does not read either.
+    """
+    return ast.parse(TransformerManager().transform_cell(source))
+
+
 def _named(cells, folder):
     """The files that a string in the code names, and all those in a folder that one names."""
     for cell in cells:
         try:
-            tree = ast.parse(TransformerManager().transform_cell(cell.source))
+            tree = parse(cell.source)
         except SyntaxError:
             continue  # it fails in its own test, which names it
         for node in ast.walk(tree):

@@ -20,13 +20,12 @@ import numpy as np
 from .functions import NAMED
 from .meaning import Letter, clauses, digits, in_brackets, items_of, letter_of, only, written
 from .reading import ITEM, letter_named, qualifier
-from .tree import Unreadable, parse, scan, split
+from .tree import CLAIMING, CONDITIONS, DEFINING, Unreadable, parse, scan, split
 
-CONDITION = re.compile(r"(if|for|whenever|whatever|where all|at)\b", re.IGNORECASE)
-WITH = re.compile(r"(with|where)\b", re.IGNORECASE)
-CLAIM = re.compile(r"(so that|that is)\b", re.IGNORECASE)
 SLACK = 1e-9
-"""Of numbers of order 1 in float64, after hundreds of operations."""
+"""Relative to the largest finite number of both sides, in float64, after hundreds of operations."""
+ROUNDING = 1e-12
+"""What hundreds of operations on numbers of order 1 may leave of a difference that is 0."""
 
 
 class Unjudged(ValueError):
@@ -79,6 +78,7 @@ def spread(value, names):
 
 
 def both(f, a, b):
+    """f of two values on all axes that either has."""
     names = (*a.names, *(n for n in b.names if n not in a.names))
     return Value(f(spread(a, names), spread(b, names)), names)
 
@@ -230,12 +230,9 @@ class Second:
 
     def learn(self, statement, labelled=True, beside=False):
         """Enter the letter that a statement defines, if it is not known yet; returns whether it did."""
-        if (
-            statement.relations[:1] != ("=",)
-            or CONDITION.match(statement.words)
-            or CLAIM.match(statement.words)
-        ):
+        if statement.relations[:1] != ("=",) or statement.opens((*CONDITIONS, *CLAIMING)):
             return False
+        beside = beside or statement.opens(DEFINING)
         items = items_of(parse(statement.sides[0])) or [None]
         if any(not hasattr(item, "data") or item.data != "factor" for item in items):
             return False
@@ -265,7 +262,7 @@ class Second:
         items = [i for t in known[1] for i in self.index_items(t)] if free else []
         if items and any(i.data != "factor" or digits_alone(i) for i in items) and free.axes[0] != ("steps",):
             self.cases.setdefault(known[0], []).append((items, body))
-            self.output_is(known[0], labelled and not beside and not WITH.match(statement.words))
+            self.output_is(known[0], labelled and not beside)
             return True
         if known is not None and not [t for t in known[1] if digits(t)]:
             name, below = known[0], known[1]
@@ -282,7 +279,7 @@ class Second:
             if self.columns and small:
                 places[-1] = "row"
         self.defined[name] = Defined(places, body)
-        self.output_is(name, labelled and not beside and not WITH.match(statement.words))
+        self.output_is(name, labelled and not beside)
         return True
 
     def output_is(self, name, may):
@@ -1015,15 +1012,19 @@ class Second:
 
     def entries(self, node, items, keep, env):
         """Entries of an array whose leading axes may be left out; keep: the axes of a matrix that stay."""
-        used = len(items) + len(keep)
-        if used > len(node.names):
-            raise Unjudged("more indices than axes")
-        names = node.names[len(node.names) - used :]
-        thunks = [lambda i=i, n=n: self.index(i, length(node, n), env) for i, n in zip(items, names)]
-        at = dict(zip(names, self.retried(thunks)))
-        for name, axis in zip(names[len(items) :], keep):
+        at = self.last_axes(node, items, len(keep), env)
+        for name, axis in zip(node.names[len(node.names) - len(keep) :], keep):
             at[name] = self.arange(length(node, name), axis)
         return self.at(node, at)
+
+    def last_axes(self, node, items, behind, env):
+        """{axis: index} for these indices, which belong to the last axes but for those behind them."""
+        first = len(node.names) - len(items) - behind
+        if first < 0:
+            raise Unjudged("more indices than axes")
+        names = node.names[first : first + len(items)]
+        thunks = [lambda i=i, n=n: self.index(i, length(node, n), env) for i, n in zip(items, names)]
+        return dict(zip(names, self.retried(thunks)))
 
     def at(self, value, at):
         """An array at these indices, {axis: integers with names}; the other axes stay."""
@@ -1292,9 +1293,7 @@ class Second:
         if items and below and is_partial(items[0]) and is_partial(below[0]):
             letter = letter_of(items[1]) if len(items) == 2 else None
             loss = letter is not None and letter.base == "L" and not letter.below
-            if loss and len(below) == 2 and letter_of(below[1]).font:
-                return self.letter(letter_of(below[1])._replace(gradient=True), env)
-            if loss and self.resolve(letter) is None:
+            if loss and (letter_of(below[-1]).font or self.resolve(letter) is None):
                 if len(below) != 2:
                     raise Unjudged("a second derivative of a loss that is not written out")
                 return self.letter(letter_of(below[1])._replace(gradient=True), env)
@@ -1341,17 +1340,12 @@ class Second:
         inner = tuple(f"by {n}" for n in node.names)
         whole = Value(self.torch.stack(rows).reshape((*value.t.shape, *node.t.shape)), outer + inner)
         at = {f"of {n}": self.arange(length(value, n), n) for n in value.names}
+        at |= {f"by {n}": self.arange(length(node, n), n) for n in node.names}
         items = [item for tree in known[1] for item in self.index_items(tree)]
-        thunks = [
-            lambda i=i, n=n: self.index(i, length(node, n), env)
-            for i, n in zip(items, node.names[len(node.names) - len(items) :])
-        ]
-        for n, index in zip(node.names[len(node.names) - len(items) :], self.retried(thunks)):
-            free = self.letters_free.get(known[0], Free(()))
-            step = free.axes[:1] == (("steps",),) and n == node.names[0]
-            at[f"by {n}"] = Value(index.t - 1, index.names) if step else index
-        for n in node.names[: len(node.names) - len(items)]:
-            at[f"by {n}"] = self.arange(length(node, n), n)
+        at |= {f"by {n}": index for n, index in self.last_axes(node, items, 0, env).items()}
+        if self.letters_free.get(known[0], Free(())).axes[:1] == (("steps",),):  # steps count from 1
+            step = at[f"by {node.names[0]}"]
+            at[f"by {node.names[0]}"] = Value(step.t - 1, step.names)
         return self.at(whole, at)
 
 
@@ -1389,23 +1383,22 @@ def judge(given, label, draws=2):
         return _judged(given, statements, label, np.random.default_rng(len(label) + 1), draws)
     except NeedSize as error:
         raise Unjudged(f"the length of an index, {error}") from None
-    except (Unreadable, RuntimeError) as error:  # torch's, where sizes do not go together
+    except Unreadable as error:
         raise Unjudged(str(error)) from None
+    except RuntimeError as error:
+        if "size of tensor" not in str(error):
+            raise
+        raise Unjudged(f"arrays of unlike sizes: {error}") from None
 
 
 def _judged(given, statements, label, rng, draws):
     second = Second(given, rng)
     claims, conditions, before = [], [], None
     for statement in statements:
-        if (
-            CONDITION.match(statement.words)
-            or before == "condition"
-            and not statement.words
-            and statement.sides
-        ):
+        if statement.opens(CONDITIONS) or before == "condition" and not statement.words and statement.sides:
             conditions.append(statement)
             before = "condition"
-        elif WITH.match(statement.words) and second.learn(statement, beside=True):
+        elif statement.opens(DEFINING) and second.learn(statement, beside=True):
             before = None
         elif statement.relations:
             claims.append(statement)
@@ -1453,27 +1446,25 @@ def _compare(second, statement, label):
                 raise Unjudged(f"the relation {sign}")
             if a.open != b.open and not (a.t.numel() == 1 or b.t.numel() == 1):
                 raise Unjudged(f"sides of unlike shapes, {a.names} and {b.names}")
-            x, y = (t.detach() for t in torch.broadcast_tensors(*_aligned(a, b)))
-            slack = SLACK * torch.maximum(torch.maximum(x.abs(), y.abs()), torch.ones_like(x))
-            if int((known := ~(x.isnan() | y.isnan())).sum()) * 2 < x.numel():
+            x, y = both(lambda s, t: torch.stack(torch.broadcast_tensors(s, t)), a, b).t.detach()
+            known = ~(x.isnan() & y.isnan())  # where both are 0/0, nothing is claimed
+            if bool((x.isnan() != y.isnan()).any()) or not bool(known.any()):
                 raise Unjudged("no number on one side")
-            ok = ~known | {
+            x, y = x[known], y[known]
+            finite = torch.stack([x, y]).nan_to_num(posinf=0.0, neginf=0.0)
+            slack = max(SLACK * float(finite.abs().max()), ROUNDING)
+            ok = {
                 "=": (x == y) | ((x - y).abs() <= slack), "≠": (x - y).abs() > slack, "≤": x <= y + slack,
                 "≥": x >= y - slack, "<": x < y, ">": x > y,
             }[sign]  # fmt: skip
             if not (bool(ok.any()) if sign == "≠" else bool(ok.all())):
-                where = int((~ok).reshape(-1).nonzero()[0])
+                where = int((~ok).nonzero()[0])
                 raise AssertionError(
-                    f"{label}: on numbers {sign} does not hold: left = {float(x.reshape(-1)[where]):.9g}, "
-                    f"right = {float(y.reshape(-1)[where]):.9g}"
+                    f"{label}: on numbers {sign} does not hold: left = {float(x[where]):.9g}, "
+                    f"right = {float(y[where]):.9g}"
                 )
             compared += 1
     return compared
-
-
-def _aligned(a, b):
-    names = (*a.names, *(n for n in b.names if n not in a.names))
-    return spread(a, names), spread(b, names)
 
 
 def _steps_of(statement, steps):

@@ -54,6 +54,26 @@ OPENING = {"STILL", "OPEN", "SQUARE", "LBRACE", "ANGLE", "ABS", "NORM", "BEGIN",
 CLOSING = {"HELD", "CLOSE", "ERAUQS", "RBRACE", "ELGNA", "SBA", "MRON", "END", "TES"}
 
 
+CONDITIONS = ("if", "for", "whenever", "whatever", "where all", "at")
+"""The words before what is no claim, but says when one holds."""
+DEFINING = ("with", "where")
+CLAIMING = ("so that", "that is")
+"""The words before what follows from the rest, and defines nothing."""
+FOLLOWING = {
+    *DEFINING,
+    *CLAIMING,
+    "so",
+    "hence",
+    "and",
+    "exactly where",
+    "forward",
+    "backward",
+    "numbers",
+    "is",
+}
+"""The words before a claim, or behind one, that take nothing of it back."""
+
+
 class Unreadable(ValueError):
     """A formula, or a part of it, that the reader does not understand, with its place."""
 
@@ -64,6 +84,10 @@ class Statement(NamedTuple):
     words: str
     sides: tuple
     relations: tuple
+
+    def opens(self, words):
+        """Whether what stands before it opens with one of these words: "for", but not "forward"."""
+        return bool(re.match(rf"({'|'.join(words)})\b", self.words, re.IGNORECASE))
 
 
 # ------------------------------------------------------------------------------------------------- the tokens
