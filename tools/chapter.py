@@ -60,18 +60,13 @@ What is still to be written stands behind the sign ✎. Chapters 05 and 08 show 
 Give every displayed equation a label, `$$ ... $$ (eq-softmax-jacobian)`. `handgrad.page` reads what is
 printed: with `read` of your notebook as `page`, the line
 `page.given("eq-softmax").prove("eq-softmax-jacobian")` proves the printed formula, with all its parts, from
-the printed definition; `holds` evaluates it on numbers. Such a line stands at the top level of a cell, takes
-literals only, and needs no tag. What `handgrad.page` cannot read is typed again: a code cell tagged
-`verifies:eq-softmax-jacobian:general` establishes exactly that equation, and says how: `general`, for every
-size with `sums.prove_equal`; `special`, likewise, but in a special case of what is stated, which the metadata
-of the cell name, `{"handgrad": {"case": "two layers, one head each"}}`; `shipped`, with `check.prove`;
-`exact`, an assertion in SymPy; `asserted`, on numbers. It names what stands on the left side: `dx`, or
-`gradient(loss, x[j])`. A pure definition has the tag `definition:eq-softmax-jacobian` on its Markdown cell.
-If a formula has several left sides, the tag `parts:eq-attention-backward:dQ:dK` on that cell names them, and
-a check says which it is for, `verifies:eq-attention-backward:general:dQ`; behind the words *for*, *with*,
-*where*, *if*, *at* stands a condition, behind *that is* the same in other letters. An eye alone compares such
-a cell with the page; a reason stands in the metadata of the Markdown cell, `{"handgrad": {"eye": {"eq-label":
-"reason"}}}`. Take sizes that differ, and no sample for a "for all".
+the printed definition; `holds` evaluates it on numbers. Such a line stands at the top level of a cell and
+uses strings only. `number` gives the value of a printed formula, for an assertion of its cell. A proof of a
+special case says which in the metadata of its cell, `{"handgrad": {"case": "two layers, one head each"}}`. A
+pure definition has the tag `definition:eq-softmax-jacobian` on its Markdown cell. What cannot be read is
+typed again, in a code cell tagged `typed:eq-softmax-jacobian`, and the metadata of the Markdown cell say why:
+`{"handgrad": {"eye": {"eq-softmax-jacobian": "reason"}}}`. Take sizes that differ, and no sample for a "for
+all".
 
 Keep cells short, with more prose than code. Ids of cells are short words. Outputs are stripped, except in
 cells tagged `quoted`, whose text the prose quotes: `.venv/bin/python tools/outputs.py NOTEBOOK` stores and

@@ -132,13 +132,10 @@ def chosen(item, found):
     if not match or match[1] not in found:
         raise ValueError(f"{item!r}: the chapter has no equation of this label")
     label, number, shorten = match.groups()
-    stated, kind = statements(found[label].formula), found[label].strength
+    stated, kind = statements(found[label].formula), found[label].kind
     if number:
         if not 1 <= int(number) <= len(stated):
             raise ValueError(f"{item!r}: expected a statement from 1 to {len(stated)}")
-        parts = list(found[label].parts.values())
-        if len(parts) == len(stated):  # then each has evidence of its own
-            kind = (*parts[int(number) - 1], None)[0]
         stated = [stated[int(number) - 1]]
     return label, [ends(s) if shorten else s for s in stated], kind
 
@@ -160,7 +157,7 @@ def problems(sides, book):
                     continue
                 if kind is None:
                     wrong.append(f"{item!r}: nothing checks it")
-                if kind == "definition" and any(GRADIENT in split(s, RELATION)[0] for s in stated):
+                if kind in ("definition", "named") and any(GRADIENT in split(s, RELATION)[0] for s in stated):
                     wrong.append(f"{item!r}: says what a gradient is, and is only a definition")
                 if place == "backward" and not any(map(is_gradient, stated)):
                     wrong.append(f"{item!r}: expected a gradient on a left side, got {stated}")

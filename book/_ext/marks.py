@@ -1,8 +1,8 @@
 """Every labelled equation shows its evidence beside its number: a mark that leads to the cell that checks it.
 
-The marks are made from the tags of the cells and their calls of the page, as `handgrad.course.evidence`
-reads them. The directive ``{evidence-totals}`` counts them for the whole book; the role ``{evidence-marks}``
-lists them in a line, with its text between two of them.
+The marks are made from what the cells call of the page, as `handgrad.course.evidence` reads it. The directive
+``{evidence-totals}`` counts them for the whole book; the role ``{evidence-marks}`` lists them in a line, with
+its text between two of them.
 """
 
 import re
@@ -14,7 +14,7 @@ import nbformat
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from handgrad.course.evidence import KINDS, MARKS, chapters, checked_in, equations
+from handgrad.course.evidence import KINDS, MARKS, chapters, equations
 
 CHAPTER = re.compile(r"notebooks/\d\d_\w+")
 NUMBER = re.compile(r'(id="equation-(eq-[a-z0-9-]+)">\s*<span class="eqno">)(\([\d.]+\))')
@@ -24,24 +24,19 @@ def name_the_cells(app, doctree):
     """Give the cell that checks an equation a name that can be linked."""
     if not CHAPTER.fullmatch(app.env.docname):
         return
-    found = checked_in(nbformat.read(app.env.doc2path(app.env.docname), as_version=4))
+    found = equations(nbformat.read(app.env.doc2path(app.env.docname), as_version=4))
     for cell in doctree.findall(nodes.container):
         if cell.get("nb_element") == "cell_code":
-            here = (label for label, place in found.items() if place == cell["cell_index"])
-            cell["ids"] += [f"check-{label}" for label in here]
+            cell["ids"] += [f"check-{e.label}" for e in found if e.checked == cell["cell_index"]]
 
 
 def mark(equation, number):
     """The HTML of the mark: its kind in a sign, and in words for the pointer and for screen readers."""
-    kind, (kinds, weakest) = equation.strength, equation.evidence[0]
-    words = equation.with_reading(equation.told(kinds[:1], weakest))
-    if len(equation.parts) > 1 and len(equation.evidence) > 1:
-        words = f"in its weakest part {words}"
-    told = f'class="evidence {kind}" title="{escape(words)}"'
-    if kind == "definition":
-        return f'<span {told} role="img" aria-label="{escape(words)}">{MARKS[kind]}</span>'
-    spoken = escape(f"Equation {number} is {words}. To the cell that checks it")
-    return f'<a {told} href="#check-{equation.label}" aria-label="{spoken}">{MARKS[kind]}</a>'
+    told = f'class="evidence {equation.kind}" title="{escape(equation.told)}"'
+    if equation.checked is None:
+        return f'<span {told} role="img" aria-label="{escape(equation.told)}">{MARKS[equation.kind]}</span>'
+    spoken = escape(f"Equation {number} is {equation.told}. To the cell that checks it")
+    return f'<a {told} href="#check-{equation.label}" aria-label="{spoken}">{MARKS[equation.kind]}</a>'
 
 
 def mark_equations(app, pagename, templatename, context, doctree):
@@ -64,7 +59,7 @@ class EvidenceTotals(SphinxDirective):
         read = chapters(Path(self.env.srcdir) / "notebooks")
         for path, _ in read:
             self.env.note_dependency(str(path))
-        total = Counter(equation.strength for _, notebook in read for equation in equations(notebook))
+        total = Counter(equation.kind for _, notebook in read for equation in equations(notebook))
         rows = [(MARKS[kind], words, str(total[kind])) for kind, words in KINDS.items() if total[kind]]
         rows.append(("", "together", str(total.total())))
         lines = ["| Mark | An equation with it is | Equations |", "| :-: | :-- | --: |"]

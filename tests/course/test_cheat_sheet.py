@@ -48,10 +48,10 @@ def test_what_is_wrong_is_refused(chapter, what, reason):
 
 
 @pytest.mark.parametrize("place", ["forward", "backward", "also"])
-@pytest.mark.parametrize("kinds, reason", [(("definition",), "only a definition"), ((), "nothing checks it")])
-def test_a_gradient_without_evidence_is_refused_wherever_it_stands(place, kinds, reason):
+@pytest.mark.parametrize("kind, reason", [("definition", "only a definition"), (None, "nothing checks it")])
+def test_a_gradient_without_evidence_is_refused_wherever_it_stands(place, kind, reason):
     path, found, rows = BOOK[8]
-    claimed = Equation("eq-new", r"\mathrm{d}\mathbf{Q} = \mathbf{K} .", 0, {"": kinds})
+    claimed = Equation("eq-new", r"\mathrm{d}\mathbf{Q} = \mathbf{K} .", 0, kind)
     book = BOOK | {8: (path, found | {"eq-new": claimed}, rows)}
     wrong = sheet.problems(changed(8, **{place: ["eq-new"]}), book)
     assert wrong and reason in wrong[0]

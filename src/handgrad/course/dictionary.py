@@ -15,8 +15,9 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from .letters import GREEK
-
+GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega"
+)
 SIGNS = ["circ", "|", "nabla", "mid", "star", "hat", "bar", "tilde", "langle", "lVert", "Pr", "binom"]
 GREEKS = "|".join(
     [rf"var{name}|{name}|{name.title()}" for name in sorted(GREEK.split(), key=len, reverse=True)]

@@ -24,7 +24,8 @@ with needs("book"):
     import nbformat
 
     from . import evidence
-    from .evidence import NOT_RUN, imported, origin, parse
+    from .evidence import NOT_RUN
+    from .runs import parse
 
 # Reading ----------------------------------------------------------------------------------------------------
 
@@ -35,6 +36,37 @@ def code_cells(notebook):
 
 def text_cells(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+
+
+def imported(tree, names=()):
+    """What the names of a cell stand for: {local name: dotted origin}, beginning from those of earlier cells.
+
+    A name that the cell assigns or defines itself no longer stands for what was imported.
+    """
+    names = dict(names)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                first = alias.name.split(".")[0]
+                names[alias.asname or first] = alias.name if alias.asname else first
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.pop(node.name, None)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.pop(node.id, None)
+    return names
+
+
+def origin(node, names):
+    """The dotted name an expression stands for, or None: "handgrad.check.prove" for ``check.prove``."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.Attribute):
+        base = origin(node.value, names)
+        return base and f"{base}.{node.attr}"
+    return None
 
 
 def with_names(notebook):

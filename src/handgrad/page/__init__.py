@@ -10,7 +10,7 @@ proves each of its "=" for every size; `holds` computes both sides on random num
 second time.
 """
 
-from .checks import Page, read
+from .checks import Page, read, stated
 from .tree import Unreadable
 
-__all__ = ["Page", "Unreadable", "read"]
+__all__ = ["Page", "Unreadable", "read", "stated"]

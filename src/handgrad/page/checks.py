@@ -57,6 +57,11 @@ def read(path):
     return Page(text, path.name)
 
 
+def stated(tex):
+    """The statements of an equation whose numbers can be asked for: all but conditions and definitions."""
+    return [s for s in split(tex) if s.sides and not s.opens(CONDITIONS) and not s.opens(DEFINING)]
+
+
 class Page:
     """A text with labelled equations, ``$$ … $$ (eq-label)``.
 
@@ -375,17 +380,16 @@ class Given:
         """
         with _placed(label):
             reading = self._reading()
-            statements = [s for s in split(self.page.tex(label)) if s.sides and not s.opens(CONDITIONS)]
             values = {name.removesuffix("_"): value for name, value in values.items()}
             for name, value in values.items():
                 if name not in reading.sizes and reading.named(name) is None:
                     reading.declare(
                         f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
                     )
-            for statement in statements:
+            for statement in split(self.page.tex(label)):
                 if statement.opens(DEFINING) and self._defines(reading, statement):
                     reading.define(statement, label)
-            chosen = [s for s in statements if not s.opens(DEFINING)][part]
+            chosen = stated(self.page.tex(label))[part]
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
             given = {reading.named(n): np.asarray(v) for n, v in values.items() if n not in sizes}
