@@ -6,7 +6,8 @@ if numbers show that it is wrong, or if its proof fails. What is left is true as
 δ_ij: then the page proves the edited formula too, and it is counted as another way to say the same. An edit
 that is neither refused nor proved has survived, and is a gap.
 
-A definition is damaged as well: its other form, or the later equations that use it, must notice.
+A definition is damaged as well: its other form, or the later equations that use it, must notice. Where a
+cell only takes the number that a formula gives, the cell runs again, in a copy of the process before it.
 
     python -m handgrad.course.damage notebooks/05_normalization.ipynb
     python -m handgrad.course.damage --record notebooks/[0-9]*.ipynb
@@ -18,12 +19,16 @@ tries only what has changed.
 
 import argparse
 import ast
+import contextlib
 import datetime
 import functools
 import hashlib
 import inspect
+import io
 import json
+import os
 import re
+import signal
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -101,11 +106,12 @@ class Chapter:
     """A notebook with what its formulas are checked by.
 
     targets  for each label that is checked: whether it is a definition, its checks (source, label, method)
+    taken    for each label of which cells only take the number: the places of these cells
     """
 
     def __init__(self, path):
         self.name, self.stem = Path(path).name, Path(path).stem
-        notebook = nbformat.read(path, as_version=4)
+        self.path, self.notebook = Path(path), (notebook := nbformat.read(path, as_version=4))
         self.text = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
         self.setup, checks, self.readers = statements(notebook)
         self.page, self.targets = Page(self.text, self.name), {}
@@ -122,7 +128,10 @@ class Chapter:
             elif label in used:
                 own = (used[label][0][0], label, "holds")  # that its two forms agree
                 self.targets[label] = True, list(dict.fromkeys([own, *used[label]]))
-        self._passes = {}
+        self._passes, self.taken = {}, {}
+        for call in evidence.calls(notebook):
+            if call.method == "number" and call.label not in self.targets:
+                self.taken.setdefault(call.label, []).append(call.place)
 
     def checks(self, label):
         """The checks of a label that are repeated, the quick ones first: before a proof, small numbers.
@@ -219,7 +228,7 @@ class Chapter:
             result.edits += 1
             damaged = self.damaged(label, edit.tex)
             fate = self._fate(setup, damaged, label, checks)
-            shown = f"{edit.kind}: {' '.join(edit.tex[max(0, edit.start - 24) : edit.start + 40].split())}"
+            shown = _shown(edit)
             if fate not in ("same", "alive"):
                 result.refused += 1
                 result.stopped += [f"{fate}: {shown}"] if fate != "refused" else []
@@ -232,6 +241,51 @@ class Chapter:
         return result
 
 
+def numbers(chapter, most=None):
+    """The scores of the labels of which cells only take the number, {label: Score}; every cell is run.
+
+    An edit is refused if a cell fails with it, or prints something else where its output is quoted.
+    """
+    scores, names = {label: Score(label, False) for label in chapter.taken}, {"__name__": "__main__"}
+    tried = {label: edits(chapter.page.tex(label)) for label in scores}
+    alive = {
+        label: list(found[:: max(1, len(found) // most) if most else 1][:most])
+        for label, found in tried.items()
+    }
+    for label, score in scores.items():
+        score.edits = len(alive[label])
+    with contextlib.chdir(chapter.path.parent):
+        for place, cell, body in evidence.running(chapter.notebook):
+            code = compile(ast.Module(body, []), cell.id, "exec")
+            for label in (label for label, places in chapter.taken.items() if place in places):
+                if not _passes(code, names, cell):
+                    raise AssertionError(f"{label}: the cell {cell.id} fails as it stands")
+                alive[label] = [edit for edit in alive[label] if _passes(code, names, cell, label, edit.tex)]
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(code, names)
+    for label, score in scores.items():
+        score.alive = [_shown(edit) for edit in alive[label]]
+        score.refused = score.edits - len(score.alive)
+    return scores
+
+
+def _passes(code, names, cell, label="", tex="", seconds=120):
+    """Whether a cell passes in a copy of this process, in which a label reads otherwise."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    try:  # the copy: whatever happens, it ends here
+        signal.alarm(seconds)
+        printed, as_it_was = Page.tex, io.StringIO()
+        Page.tex = lambda page, asked: tex if asked == label else printed(page, asked)
+        with contextlib.redirect_stdout(as_it_was), contextlib.redirect_stderr(io.StringIO()):
+            exec(code, names)
+        quoted = "".join(output.get("text", "") for output in cell.outputs)
+        os._exit(int(bool(quoted) and as_it_was.getvalue() != quoted))
+    except BaseException:
+        os._exit(1)
+
+
 def score(path, most=None):
     """The scores of a notebook, in the order of its labels.
 
@@ -240,6 +294,10 @@ def score(path, most=None):
     """
     chapter = Chapter(path)
     return [chapter.score(label, most) for label in chapter.targets]
+
+
+def _shown(edit):
+    return f"{edit.kind}: {' '.join(edit.tex[max(0, edit.start - 24) : edit.start + 40].split())}"
 
 
 def _outcome(given, label, method):
@@ -332,8 +390,9 @@ def main(arguments=None):
     asked = parser.parse_args(arguments)
     for path in asked.notebooks:
         scores, chapter = [], Chapter(path)
-        for label in chapter.targets:
-            scores.append(one := chapter.score(label, asked.most))
+        taken = numbers(chapter, asked.most) if chapter.taken else {}
+        for label in [*chapter.targets, *taken]:
+            scores.append(one := taken.get(label) or chapter.score(label, asked.most))
             kind = "definition" if one.definition else "claim"
             same, alive = len(one.same), len(one.alive)
             print(

@@ -1,13 +1,16 @@
 r"""Printed formulas, damaged on purpose: each edit is one slip of a typesetter.
 
 `edits` yields what a formula becomes with a sign turned, two indices exchanged, a number one larger, a sum, a
-hat, a transpose, a root, a d, a factor or a matrix left out, Σ for Π, one letter of an index for another that
-stands in the formula. A page that is proved must refuse each of them, unless it says the same.
+sum with its index, a hat, a transpose, a root, a d, a factor, a matrix or a condition left out, a sum that
+begins one earlier, a term that stands outside its root, Σ for Π, one letter of an index, or one that stands
+behind "for all", for another that stands in the formula. A page that is proved must refuse each of them,
+unless it says the same.
 """
 
+import re
 from typing import NamedTuple
 
-from .tree import scan
+from .tree import _LEVEL, CONDITIONS, scan
 
 ENDS = {"LETTER", "NUMBER", "RBRACE", "CLOSE", "D", "FONT", "ACCENT", "OPEN", "FRAC", "SUM", "SQRT"}
 """What may stand behind a factor of a product."""
@@ -53,6 +56,11 @@ def _all(tex):
             while last + 1 < len(tokens) and tokens[last + 1].type in ("SUB", "SUP"):
                 last = closing[last + 2]
             yield "sum left out", start, _end(tokens, last, tex), ""
+            yield from _with_its_index(tokens, closing, n, last, tex)
+            for first in range(n, last - 1):
+                if tokens[first].value == "=" and tokens[first + 1].type == "NUMBER":
+                    low = tokens[first + 1]
+                    yield "one earlier", low.start, low.end, str(int(low.value) - 1)
         elif kind == "PROD":
             yield "Π → Σ", start, end, r"\sum"
         elif kind == "ACCENT":
@@ -66,6 +74,7 @@ def _all(tex):
         elif kind == "SQRT":
             last = _end(tokens, closing[n + 1], tex)
             yield "root left out", start, last, tex[after.start : last]
+            yield from _out_of_root(tokens, closing, n, tex)
         elif kind == "SUP":
             inner = tokens[n + 2 : closing[n + 1]]
             if any(t.type == "TOP" for t in inner):
@@ -79,6 +88,9 @@ def _all(tex):
                 a, b = letters
                 between = tex[a.end : b.start]
                 yield "indices exchanged", a.start, b.end, _spaced(b, between, a, tex)
+        elif kind == "TEXT" and re.match(rf"\s*({'|'.join(CONDITIONS)})\b", token.value):
+            behind = (t.start for t in tokens[n + 1 :] if t.type == "ROW" or _opens_another(t))
+            yield "condition left out", start, next(behind, tokens[-1].end), " "
         elif kind == "SLASH":
             yield "quotient → product", start, end, r"\cdot "
         elif kind == "RELATION" and token.value in "≤≥<>":
@@ -96,9 +108,55 @@ def _all(tex):
     yield from _letters(tokens, closing, tex)
 
 
+def _opens_another(token):
+    """Whether a statement begins with these words, and not one more of the conditions before it."""
+    return token.type == "TEXT" and not re.match(r"\s*(all|each|and|is|or)\b", token.value)
+
+
+def _with_its_index(tokens, closing, n, last, tex):
+    """A sum left out together with its index, from the sum to the end of its side."""
+    below = tokens[n + 3 : closing[n + 2]] if tokens[n + 1].type == "SUB" else []
+    bound = (
+        {t.value for t in below if t.type == "LETTER"}
+        if all(t.type in ("LETTER", "COMMA") for t in below)
+        else ()
+    )
+    gone, level, m = [(tokens[n].start, _end(tokens, last, tex))], 0, last + 1
+    while bound and m < len(tokens):
+        level += _LEVEL.get(tokens[m].type, 0)
+        if level < 0 or level == 0 and tokens[m].type in ("RELATION", "ROW", "TEXT", "SPACE"):
+            break
+        if tokens[m].type == "SUB":
+            inner = [t for t in tokens[m + 2 : closing[m + 1]] if t.type in ("LETTER", "NUMBER")]
+            free = [t for t in inner if t.value not in bound]
+            whole = (tokens[m].start, _end(tokens, closing[m + 1], tex))
+            gone += [(t.start, t.end) for t in inner if t not in free] if free else [whole] if inner else []
+        m += 1
+    if len(gone) > 1:
+        ends = [end for _, end in gone]
+        kept = (tex[a:b] for a, b in zip(ends, [start for start, _ in gone[1:]]))
+        yield "sum left out with its index", gone[0][0], ends[-1], "".join(kept)
+
+
+def _out_of_root(tokens, closing, n, tex):
+    """The last term under a root, outside of it."""
+    level, last = 0, None
+    for m in range(n + 2, closing[n + 1]):
+        level += _LEVEL.get(tokens[m].type, 0)
+        last = m if level == 0 and tokens[m].type == "PLUS" else last
+    if last:
+        start, end = tokens[n + 1].start, _end(tokens, closing[n + 1], tex)
+        inside = tex[tokens[n + 2].start : tokens[last].start].strip()
+        term = tex[tokens[last].start : end].removesuffix("}")
+        yield "out of the root", start, end, f"{{{inside}}} {term}"
+
+
 def _letters(tokens, closing, tex):
     """Each letter of an index for the next one that stands in an index of the formula."""
     inside = [m for n, t in enumerate(tokens) if t.type == "SUB" for m in range(n + 2, closing[n + 1])]
+    inside += [
+        n + 1 for n, t in enumerate(tokens[:-1]) if t.type == "TEXT" and re.search(r"\ball\b", t.value)
+    ]
     found = [
         token
         for token in (tokens[m] for m in dict.fromkeys(inside) if tokens[m - 2].type != "FONT")
