@@ -149,7 +149,6 @@ NOT_JUDGED = {
     "eq-feed-forward-parameters": "a condition on sizes",
     "eq-invariances": "an operator at another array",
     "eq-integers": "a function of vectors that is defined in numbers",
-    "eq-paths": "a sum over sets",
     "eq-positions-columns": "even and odd cases",
     "eq-positions-wavelength": "a place between two tokens",
     "eq-positions-rotation": "a place beyond the last token",

@@ -38,7 +38,7 @@ def test_a_definition_by_even_and_odd_columns(claim, holds):
     page = Page(f"{ROTARY} $$ {claim} $$ (eq-a)").given("eq-y", letters=COLUMNS)
     if holds:
         page.prove("eq-a")
-        page.holds("eq-a", draws=1)
+        page.holds("eq-a", draws=2)
     else:
         with pytest.raises(AssertionError):
             page.prove("eq-a")

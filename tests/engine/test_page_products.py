@@ -1,27 +1,16 @@
-"""Products over an index, in closed form, of matrices and over sets; functions printed as vectors."""
+"""Products over an index, in closed form; functions printed as vectors."""
 
 import pytest
 
-from handgrad.page import Page, Unreadable
+from handgrad.page import Page
 from handgrad.page.algebras import Unprovable
 
 TELESCOPE = r"$$ \prod_{k=\ell}^{N-1} \frac{k + 2}{k + 1} = \frac{N + 1}{\ell + 1} $$ (eq-a)"
-STACK = r"$\mathbf{y} = \big( \prod_{\ell=0}^{N-1} (\mathbf{I} + \mathbf{J}_\ell^\top) \big)^\top \mathbf{x}$"
-PATHS = r"""
-$$ \mathrm{d}\mathbf{x} = \sum_{S \subseteq \{0, \dots, N-1\}} \Big( \prod_{\ell \in S}
-\mathbf{J}_\ell^\top \Big)\, \mathrm{d}\mathbf{y} $$ (eq-paths)
-"""
 MAP = r"""
 $f(\mathbf{x}) = (2 x_1, x_0)$
 
 $$ f(\mathbf{x}) = \begin{pmatrix} 0 & 2 \\ 1 & 0 \end{pmatrix} \mathbf{x} $$ (eq-map)
 """
-
-
-def stack(formula=PATHS, forward=STACK):
-    return Page(forward + formula).given(
-        forward.strip("$"), letters="x (D); J (N, D, D)", columns=True, output=r"\mathbf{y}"
-    )
 
 
 def test_a_product_has_a_closed_form():
@@ -50,26 +39,6 @@ def test_a_product_of_what_may_be_zero_is_not_proved(factor):
 def test_a_product_leaves_out_what_its_limits_leave_out():
     page = Page(r"$$ \prod_{k=2}^{N-1} x_k = \frac{\prod_{k=0}^{N-1} x_k}{x_0 x_1} $$ (eq-a)")
     page.given(letters="x (N)").holds("eq-a")
-
-
-def test_the_paths_through_a_stack():
-    stack().holds("eq-paths")
-    with pytest.raises(Unprovable):
-        stack().prove("eq-paths")
-
-
-@pytest.mark.parametrize(
-    "old, new", [(r"\top \Big)", r"\Big)"), (r"\{0,", r"\{1,"), (r"\dots,", "2,"), (r"\sum_{S", r"\prod_{S")]
-)
-def test_wrong_paths_are_refused(old, new):
-    with pytest.raises((AssertionError, Unreadable)):
-        stack(PATHS.replace(old, new).replace(r"_\ell^\Big", r"_\ell\Big")).holds("eq-paths")
-
-
-def test_matrices_are_multiplied_in_their_order():
-    turned = STACK.replace(r"\mathbf{J}_\ell^\top) \big)^\top", r"\mathbf{J}_\ell) \big)")
-    with pytest.raises(AssertionError):
-        stack(forward=turned).holds("eq-paths")
 
 
 def test_a_function_printed_as_a_vector():

@@ -1,19 +1,18 @@
-r"""What a `Term` is worth: with symbols, for every size; with torch's numbers; with numbers of 50 digits.
+r"""What a `Term` is worth: with symbols, for every size; with torch's numbers.
 
-The same walk through the term serves all three. They differ in what an index is, in how a sum is taken, and
-in where a derivative comes from: SymPy, torch.autograd on the numbers that were computed, or differences.
+The same walk through the term serves both. They differ in what an index is, in how a sum is taken, and in
+where a derivative comes from: SymPy, or torch.autograd on the numbers that were computed.
 """
 
 import itertools
 import math
 
-import mpmath
 import numpy as np
 import sympy as sp
 from sympy import Indexed, IndexedBase, KroneckerDelta
 
 from ..sums import Index, equal, gradient, labels, total
-from .meaning import STEPS, Members, Place, Term, term
+from .meaning import STEPS, Place, Term, term
 from .reading import entries_of
 from .tree import Unreadable
 
@@ -324,8 +323,6 @@ class Symbols(Walk):
         place, body = parts
         if place.range.known is None:
             raise Unreadable(f"nothing says what the index {place} of a sum runs over")
-        if isinstance(place, Members):
-            raise Unprovable("a sum over sets of every size")
         sizes = [self.length(s) for s in place.range.known]
 
         def nested(rest, index):
@@ -362,8 +359,6 @@ class Symbols(Walk):
 
     def _only(self, parts, at, lead, held):
         raise Unprovable("a product of every length")
-
-    _chain = _member = _only
 
     def _expect(self, parts, at, lead, held):
         """E[e] = e at the mean + ½ Σ variance · ∂²e: exact if no ∂²e by one entry holds the array."""
@@ -566,10 +561,6 @@ def _deltas(x):
     return sorted(x.atoms(KroneckerDelta), key=str)
 
 
-class NoDifferences(Unreadable):
-    """What differences do not compute; torch does."""
-
-
 class Unprovable(Unreadable):
     """A formula that is read, and of which sums of every size cannot say anything."""
 
@@ -649,12 +640,20 @@ def drawn_within(text, rng, shape):
     return rng.uniform(low + 0.05 * (high - low), high - 0.05 * (high - low), size=shape)
 
 
-class Numbers(Walk):
-    """With numbers: every index is an int, every sum a loop."""
+class Torch(Walk):
+    """With numbers in float64: every index is an int, every sum a loop, every derivative torch.autograd's."""
 
     def __init__(self, reading, sizes, values, depth=0, upstream=None):
         super().__init__(reading, depth)
+        import torch
+
+        self.torch = torch
         self.sizes, self.given, self.arrived = sizes, values, upstream or {}
+        self.pi = torch.tensor(math.pi, dtype=torch.float64)
+        self.leaves = {
+            name: torch.tensor(np.asarray(value, dtype=float), dtype=torch.float64, requires_grad=True)
+            for name, value in values.items()
+        }
         self.upstreams = {}
 
     def length(self, size):
@@ -662,9 +661,6 @@ class Numbers(Walk):
 
     def literal(self, n):
         return n
-
-    def extreme(self, name, values):
-        return {"min": min, "max": max}[name](values)
 
     def shifted(self, x):
         x = float(x.detach() if hasattr(x, "detach") else x)
@@ -740,8 +736,6 @@ class Numbers(Walk):
     def _sum(self, parts, at, lead, held):
         place, body = parts
         every = list(self.every(place.range))
-        if isinstance(place, Members):
-            every = [frozenset(s) for n in range(len(every) + 1) for s in itertools.combinations(every, n)]
         terms = [self.value(body, {**at, place: index}, lead, held) for index in every]
         return sum(terms[1:], terms[0])
 
@@ -754,27 +748,6 @@ class Numbers(Walk):
         """A factor where its conditions hold, 1 where they do not."""
         holds = all(self.value(condition, at, lead, held) != 0 for condition in parts[1])
         return self.value(parts[0], at, lead, held) if holds else self.number(1)
-
-    def _member(self, parts, at, lead, held):
-        return self.number(int(at[parts[0]] in at[parts[1]]))
-
-    def _chain(self, parts, at, lead, held):
-        (place, p, q), (inner, conditions), ends = parts[0], parts[1].parts, parts[2:]
-        i, j = (self.index(end, at, lead, held) for end in ends)
-        row = {i: self.number(1)}
-        for index in self.every(place.range):
-            here = {**at, place: index}
-            if any(self.value(condition, here, lead, held) == 0 for condition in conditions):
-                continue
-            columns = list(self.every(q.range))
-            row = {
-                b: sum(
-                    (x * self.value(inner, {**here, p: a, q: b}, lead, held) for a, x in row.items()),
-                    start=self.number(0),
-                )
-                for b in columns
-            }
-        return row.get(j, self.number(0))
 
     def _expect(self, parts, at, lead, held):
         names = sorted(random_in(self.reading, parts[0]))
@@ -847,22 +820,6 @@ class Numbers(Walk):
         name, indices = self.target(target, at, lead, held)
         return self.by(lambda walk, kept: walk.value(inner, at, lead, kept), name, indices, held)
 
-
-class Torch(Numbers):
-    """float64, with derivatives by torch.autograd on the numbers as they were computed."""
-
-    def __init__(self, reading, sizes, values, depth=0, upstream=None):
-        super().__init__(reading, sizes, values, depth, upstream)
-        import torch
-
-        self.torch = torch
-        self.pi = torch.tensor(math.pi, dtype=torch.float64)
-        self.leaves = {
-            name: torch.tensor(np.asarray(value, dtype=float), dtype=torch.float64, requires_grad=True)
-            for name, value in values.items()
-        }
-        self.copies = {}
-
     def replaced(self, name, values):
         walk = Torch(self.reading, self.sizes, {**self.given, name: values}, self.depth)
         walk.leaves = {**self.leaves, name: walk.leaves[name]}
@@ -905,6 +862,12 @@ class Torch(Numbers):
         values = [v if hasattr(v, "dtype") else self.number(v) for v in values]
         if order:
             values[0] = values[0] if values[0].requires_grad else values[0].clone().requires_grad_()
+            below, here, above = (
+                self.defined(definition, 0, [values[0] + h, *values[1:]], lead, held).detach().item()
+                for h in (-1e-6, 0, 1e-6)
+            )
+            if abs(above - 2 * here + below) > 1e-8 * max(1, abs(here)):
+                return self.number(math.nan)  # a kink
         y = self.value(definition.body, dict(zip(definition.places, values)), lead, held)
         for _ in range(order):
             if not y.requires_grad:
@@ -929,7 +892,7 @@ class Torch(Numbers):
             if name in held:
                 value = self.node(name, indices, held - {name}).detach().clone().requires_grad_()
             else:
-                value = super().unfolded(definition, indices[:split], indices[split:], held)
+                value = self.unfolded(definition, indices[:split], indices[split:], held)
                 value = value if hasattr(value, "dtype") else self.number(value)
                 if not value.requires_grad:
                     value = value.clone().requires_grad_()
@@ -957,83 +920,3 @@ class Torch(Numbers):
             value, source, retain_graph=True, create_graph=True, allow_unused=True
         )
         return self.number(0) if g is None else g[at] if at else g
-
-
-class Digits(Numbers):
-    """Numbers of 50 digits, with derivatives by central differences."""
-
-    def __init__(self, reading, sizes, values, depth=0, moved=None, step=0):
-        super().__init__(reading, sizes, values, depth)
-        self.pi = +mpmath.pi
-        self.moved, self.level = moved or {}, step
-        self.upstreams = {}
-
-    def replaced(self, name, values):
-        moved = {key: x for key, x in self.moved.items() if key[0] != name}
-        return Digits(self.reading, self.sizes, {**self.given, name: values}, self.depth, moved, self.level)
-
-    def number(self, x):
-        if hasattr(x, "denominator") and not isinstance(x, int):
-            return mpmath.mpf(int(x.numerator)) / int(x.denominator)
-        return mpmath.mpf(x if isinstance(x, (int, mpmath.mpf)) else float(x))
-
-    def as_number(self, one):
-        return mpmath.mpf(one)
-
-    def power(self, base, exponent):
-        return mpmath.power(base, exponent)
-
-    def function(self, name, x):
-        if name == "abs":
-            return abs(x)
-        return getattr(mpmath, {"ln": "log", "rint": "nint"}.get(name, name))(x)
-
-    def apply(self, name, order, x):
-        if self.reading.numbers[name].kind == "logistic":
-
-            def f(u):
-                return 1 / (1 + mpmath.exp(-u))
-        else:
-            seed = mpmath.mpf(sum(map(ord, name)) % 7) / 7
-
-            def f(u):
-                return mpmath.tanh((mpmath.mpf("1.1") + seed) * u) + (mpmath.mpf("0.3") + seed) * u * u
-
-        return mpmath.diff(f, x, order) if order else f(x)
-
-    def defined(self, definition, order, values, lead, held):
-        def f(u):
-            return self.value(definition.body, dict(zip(definition.places, [u, *values[1:]])), lead, held)
-
-        return mpmath.diff(f, values[0], order) if order else f(values[0])
-
-    def free(self, name, indices, held):
-        at = self.whole(name, indices)
-        return self.number(self.given[name][at]) + self.moved.get((name, at), 0)
-
-    def named(self, name, indices, lead, held):
-        if name in self.reading.definitions:
-            at = (*lead, *indices)
-            key = name, at
-            if key not in self.memo:
-                self.memo[key] = self.unmoved(name, at) + self.moved.get(key, 0)
-            return self.memo[key]
-        return super().named(name, indices, lead, held)
-
-    def unmoved(self, name, at):
-        definition = self.reading.definitions[name]
-        split = len(at) - len(definition.places)
-        return super().unfolded(definition, at[:split], at[split:], frozenset())
-
-    def _held(self, parts, at, lead, held):
-        raise NoDifferences("a derivative with letters held, by differences")
-
-    def by(self, scalar, name, indices, held):
-        h = mpmath.mpf(10) ** (-12 if self.level else -16)
-        key = (name, indices) if name in self.reading.definitions else (name, self.whole(name, indices))
-        ends = []
-        for sign in (1, -1):
-            moved = {**self.moved, key: self.moved.get(key, 0) + sign * h}
-            walk = Digits(self.reading, self.sizes, self.given, self.depth, moved, self.level + 1)
-            ends.append(scalar(walk, held))
-        return (ends[0] - ends[1]) / (2 * h)

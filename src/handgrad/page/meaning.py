@@ -71,10 +71,6 @@ class Place:
         return self.name
 
 
-class Members(Place):
-    """A set of values of an index, over all of which a sum runs; range: that of the index."""
-
-
 class Term(NamedTuple):
     """A number as the formula writes it: a kind, and its parts."""
 
@@ -469,9 +465,6 @@ class Sentence:
         for clause in clauses(low[0]):
             names = self.index_letters(clause.children[0])
             relation = str(clause.children[1]) if len(clause.children) > 1 else ""
-            if relation in ("⊆", "∈"):
-                self.members(kind, clause, names, high, inside, places, conditions)
-                continue
             new = names is not None and not any(name in inside for name in names)
             if not relation and not new:
                 raise Unreadable(f"the index of a sum is in use: {written(clause)!r}")
@@ -491,7 +484,7 @@ class Sentence:
                 conditions.append(condition)
         body = self.product(rest, inside)
         if kind == "PROD" and isinstance(body, Matrix):
-            return self.chain(body, places, [*limits, *conditions])
+            raise Unreadable("a product of matrices over an index: write the recurrence of its steps")
 
         def where(x, conditions):
             if kind == "PROD":
@@ -506,47 +499,6 @@ class Sentence:
             return add(*terms, x) if kind == "SUM" else times(*terms, x)
 
         return self.each(summed, body)
-
-    def members(self, kind, clause, names, high, inside, places, conditions):
-        """Σ over the sets S ⊆ {0, …, N − 1}, or Σ and Π over ℓ ∈ S of such a set."""
-        sign, right = clause.children[1:3]
-        if high or len(clause.children) > 3 or names is None or len(names) != 1 or names[0] in inside:
-            raise Unreadable(f"the index of a sum over sets: {written(clause)!r}")
-        if sign == "⊆":
-            factor = only(right, "factor")
-            row = (
-                clauses(factor.children[0].children[0]) if factor and factor.children[0].data == "set" else []
-            )
-            dots = len(row) == 3 and only(row[1], "factor")
-            if kind != "SUM" or not dots or dots.children[0].data != "dots":
-                raise Unreadable(f"expected a sum over S ⊆ {{0, …, N − 1}}, got {written(clause)!r}")
-            first, last = (self.scalar(self.expr(row[n], inside)) for n in (0, 2))
-            sizes = self.size_of(add(last, UNIT))
-            if first != ZERO or sizes is None:
-                raise Unreadable(f"expected a sum over S ⊆ {{0, …, N − 1}}, got {written(clause)!r}")
-            place = Members(names[0], Range(sizes))
-        else:
-            letter = plain_letter(right)
-            whole = letter and inside.get(letter.base)
-            if not isinstance(whole, Members):
-                raise Unreadable(f"{written(right)!r} is no set that a sum runs over")
-            place = Place(names[0], whole.range)
-            conditions.append(term("member", place, whole))
-        inside[names[0]] = place
-        places.append(place)
-
-    def chain(self, body, places, conditions):
-        """The product of matrices in the order of their index, from the left to the right."""
-        if len(places) != 1 or isinstance(places[0], Members):
-            raise Unreadable("a product of matrices over several indices")
-        body.rows.join(body.columns, "a product of matrices over an index: rows and columns")
-        p, q = Place("row", body.rows), Place("column", body.columns)
-        inner = term("only", body.entry(p, q), tuple(conditions))
-
-        def entry(i, j):
-            return term("chain", (places[0], p, q), inner, i, j)
-
-        return Matrix(body.rows, body.columns, entry)
 
     def bounds(self, place, first, last, bound, conditions):
         """An index from … to …: 0 to n − 1 gives its range; a part of a range is a condition.
@@ -1370,8 +1322,6 @@ def free_places(t):
         return {t}
     if isinstance(t, Term) and t.kind in ("sum", "prod"):
         return free_places(t.parts[1]) - {t.parts[0]}
-    if isinstance(t, Term) and t.kind == "chain":
-        return free_places(t.parts[1:]) - set(t.parts[0])
     if isinstance(t, Definition) or not isinstance(t, tuple):
         return set()
     return set().union(*map(free_places, t))
@@ -1413,8 +1363,6 @@ def letters_of(t):
     """The names of all letters whose entries, gradients or labels stand in a Term, and of indices in use."""
     if isinstance(t, Place):
         return {t}
-    if isinstance(t, Term) and t.kind == "chain":
-        return letters_of(t.parts[1:]) - set(t.parts[0])
     if isinstance(t, Term):
         own = {t.parts[0]} if t.kind in ("entry", "gradient", "label") else set()
         inner = t.parts[1:] if t.kind in ("let", "apply", "sum", "prod") else t.parts
