@@ -258,6 +258,27 @@ def test_what_a_notebook_says_in_the_place_of_others_is_not_believed(tmp_path, m
     assert statuses(results, "ben") == ["wrong", "right"] + ["not yet"] * 4
 
 
+SPOILS = """
+once_right, left = packed_mask, [len(judge.find("packed_mask").cases) + 2]  # the calls that decide
+def packed_mask(documents):
+    right = once_right(documents)
+    documents[:] *= left[0] > 0
+    left[0] -= 1
+    return right"""
+
+
+def test_no_answer_changes_what_the_judge_asks_of_others(tmp_path):
+    """It may say of any argument, in any call, what it has made of it."""
+    solved = ROOT / "notebooks/solutions/09_masks.ipynb"
+    cells = [cell.source for cell in nbformat.read(solved, as_version=4).cells if cell.cell_type == "code"]
+    hand_in(tmp_path / "a cheat/09_masks.ipynb", *cells, SPOILS)
+    hand_in(tmp_path / "ben/09_masks.ipynb", *cells)
+    results = grade.grade(tmp_path)
+    assert of(results, "a cheat")["packed_mask"].status == "wrong" and {*statuses(results, "ben")} == {
+        "right"
+    }
+
+
 def message(said):
     return len(said).to_bytes(4, "big") + said
 

@@ -63,7 +63,11 @@ def cases(inputs, special):
 def case(name, sizes, inputs, seed):
     """The Case of these sizes with what the seed draws of inputs {argument: Draw}."""
     rng = np.random.default_rng(seed)
-    return Case(name, sizes, tuple(draw(rng, sizes) for draw in inputs.values()))
+    drawn = tuple(draw(rng, sizes) for draw in inputs.values())
+    for array in drawn:
+        if isinstance(array, np.ndarray):
+            array.flags.writeable = False  # it is kept for every answer to come; `attempt` hands out copies
+    return Case(name, sizes, drawn)
 
 
 def normal(letters):
