@@ -521,6 +521,21 @@ def test_a_report_that_was_ended_goes_on_where_it_was(tmp_path):
     )
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="not Linux")
+def test_a_file_that_is_gone_or_cannot_be_read_costs_no_other_its_marks(tmp_path):
+    """One that the notebook itself takes away; one that cannot be read; and one larger than any memory."""
+    three(tmp_path, f"import os\nos.remove({str(tmp_path / 'ben/08_attention.ipynb')!r})")
+    for learner in ("dan", "eve"):
+        (tmp_path / learner).mkdir()
+    (tmp_path / "dan/08_attention.ipynb").symlink_to("/proc/self/mem")
+    (tmp_path / "eve/08_attention.ipynb").touch()
+    os.truncate(tmp_path / "eve/08_attention.ipynb", 2**43)
+    results = grade.grade(tmp_path)
+    assert [statuses(results, learner)[0] for learner in ("ann", "ben", "cem")] == ["right"] * 3
+    assert "cannot be read as a notebook: [Errno" in of(results, "dan")["softmax_ds"].diagnosis
+    assert "it has more than 50 MB" in of(results, "eve")["softmax_ds"].diagnosis
+
+
 def test_only_what_has_changed_is_judged_again(tmp_path, monkeypatch):
     file, judged, before = tmp_path / "a.csv", [], grade.judged
     three(tmp_path / "class", "1")

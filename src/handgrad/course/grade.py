@@ -36,7 +36,7 @@ import textwrap
 import unicodedata
 import warnings
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
@@ -155,19 +155,19 @@ def plain(text):
 # Judging ----------------------------------------------------------------------------------------------------
 
 
-def judged(path, folder, limit, judge_of):
+def judged(path, folder, limit, judge_of, blank):
     """The Results of one notebook: one for each exercise of its chapter, or one on why there is none.
 
-    judge_of: a `Judge`.
+    judge_of: a `Judge`; blank: of `unjudged`, from before: the notebook may take its own file away.
     """
     if reason := no_answers(path, folder):
-        return [nothing(path, folder, f"It {reason}.")]
+        return [replace(blank, diagnosis=f"It {reason}.")]
     chapter, topic, _ = chapter_of(path.stem)
     try:
         found, notes = judge_of(read(path), topic, limit)
     except (Unreadable, Stopped, OSError, ValueError) as why:
         found, notes = dict.fromkeys(judge.chapters()[topic], (NOT_JUDGED, f"It {why}.", "")), []
-    notes, blank = plain("; ".join(notes)), nothing(path, folder, "")
+    notes = plain("; ".join(notes))
     return [
         replace(
             blank,
@@ -183,11 +183,13 @@ def judged(path, folder, limit, judge_of):
     ]
 
 
-def nothing(path, folder, reason):
-    """The Result on a notebook that is not judged."""
+def unjudged(path, folder):
+    """The Result on a notebook that is not judged, which does not say yet why."""
     learner, file = plain(learner_of(path, folder)), plain(path.relative_to(folder).as_posix())
-    digest = hashlib.sha256(path.read_bytes() + __version__.encode()).hexdigest()[:16]
-    return Result(learner, "", 0, "", NOT_JUDGED, reason, "", "", file, digest)
+    digest = hashlib.sha256(__version__.encode())
+    with suppress(OSError), open(path, "rb") as content:  # `read` says what is wrong with the file
+        digest.update(content.read(LARGEST))
+    return Result(learner, "", 0, "", NOT_JUDGED, "", "", "", file, digest.hexdigest()[:16])
 
 
 def grade(folder, only=(), limit=LIMIT, csv_file=None, json_file=None, again=False, progress=False):
@@ -207,7 +209,7 @@ def grade(folder, only=(), limit=LIMIT, csv_file=None, json_file=None, again=Fal
         kind = f"notebooks of {', '.join(only)}" if only else "notebooks (.ipynb)"
         raise ValueError(f"FOLDER: expected {kind} in {folder}, found none")
     saved = {} if again or not csv_file or not Path(csv_file).exists() else load(csv_file)
-    blank = {path: nothing(path, folder, BEGUN) for path in files}
+    blank = {path: unjudged(path, folder) for path in files}
     found = {
         path: saved[(row.file, row.digest)] for path, row in blank.items() if (row.file, row.digest) in saved
     }
@@ -225,7 +227,7 @@ def grade(folder, only=(), limit=LIMIT, csv_file=None, json_file=None, again=Fal
             bar.set_postfix_str(blank[path].file[-40:])
             found[path] = [replace(blank[path], diagnosis=GIVEN_UP if path in begun else BEGUN)]
             save(results(), csv_file, json_file)
-            found[path] = judged(path, folder, limit, judge_of)
+            found[path] = judged(path, folder, limit, judge_of, blank[path])
             save(results(), csv_file, json_file)
             if progress:
                 bar.write(in_short(found[path]), file=sys.stderr)
