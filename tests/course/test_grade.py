@@ -536,6 +536,12 @@ def test_a_file_that_is_gone_or_cannot_be_read_costs_no_other_its_marks(tmp_path
     assert "it has more than 50 MB" in of(results, "eve")["softmax_ds"].diagnosis
 
 
+def test_a_notebook_with_much_to_say_leaves_a_table_that_can_be_read_again(tmp_path):
+    hand_in(tmp_path / "08_attention.ipynb", SOFTMAX, *["raise ValueError('x' * 480)"] * 300)
+    first = grade.grade(tmp_path, csv_file=tmp_path / "a.csv")
+    assert first[0].status == "right" and grade.grade(tmp_path, csv_file=tmp_path / "a.csv") == first
+
+
 def test_only_what_has_changed_is_judged_again(tmp_path, monkeypatch):
     file, judged, before = tmp_path / "a.csv", [], grade.judged
     three(tmp_path / "class", "1")

@@ -57,6 +57,7 @@ SIGN = MARK | {NOT_JUDGED: "–"}
 ROOMS = {"lab", "notebooks", "exercises"}  # folders of this book, which name no learner
 LIMIT = 60  # seconds
 LARGEST = 5 * 10**7  # bytes of a notebook's file
+LONGEST = 30_000  # signs in a field of the table: a spreadsheet takes 32 767, and `csv` reads 131 072
 OF_SOLUTIONS = "lies in a folder of solutions"
 A_CHAPTER = "is the chapter itself; its exercises lie in the folder beside it"
 OF_THE_LAB = "comes with every `lab`, and holds no exercise"
@@ -149,7 +150,7 @@ def read(path):
 
 def plain(text):
     """A learner's words without signs that move a cursor, or cannot be written to a file."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)
+    return "".join(sign if sign.isprintable() else " " for sign in text[:LONGEST])
 
 
 # Judging ----------------------------------------------------------------------------------------------------
