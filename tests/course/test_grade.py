@@ -336,6 +336,21 @@ def test_hostile_messages_cost_the_cells_that_send_them():
     ]
 
 
+def test_what_a_cell_says_is_not_read_for_ever(monkeypatch):
+    """As a formula that SymPy cannot work out."""
+
+    def received(read, before=apart.receive):
+        if (said := before(read)) is None:
+            time.sleep(20)
+        return said
+
+    monkeypatch.setattr(apart, "receive", received)
+    says_it = PIPES + f"tell({message(b'null')!r})"
+    found, notes = apart.verdicts([says_it, SOFTMAX], "attention", limit=4)
+    assert found["softmax_ds"].status == "right"
+    assert notes == ["code cell 1 came to no end in 4 seconds, and was left out"]
+
+
 def test_a_notebook_that_blames_other_cells_is_given_up():
     found, _ = apart.verdicts([f"{PIPES}tell({message(b'7') + message(b'{')!r})", SOFTMAX], "attention")
     assert str(found["softmax_ds"]) == f"was given up: code cell 7 {apart.NO_ANSWER}, after 3 others"

@@ -280,11 +280,12 @@ class Notebook:
             self.peer = Peer("serve", self.folder, environment(self.folder), namespaces())
             self.peer.send(self.cells, list(self.left_out), self.topic, limits)
             said = self.peer.hear(TO_START, TO_START)
-            end, number = time.monotonic() + self.limit, 0
+            number = 0
             try:
-                while type(said) is int:
-                    number = said
-                    said = self.peer.hear(end - time.monotonic(), self.limit)
+                with deadline(self.limit):  # to read what a cell says may take for ever, too
+                    while type(said) is int:
+                        number = said
+                        said = self.peer.hear(self.limit, self.limit)
                 self.raised = raised_cells(said)
                 return
             except Stopped as why:
