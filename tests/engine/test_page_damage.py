@@ -89,3 +89,18 @@ def test_arrays_have_the_length_that_a_condition_gives():
     given(tex.replace("1", "h_f / h_f"), "x (D); h (F)").holds("eq-a")
     with pytest.raises(AssertionError):
         given(tex.replace("1", "h_f / h_f").replace("F = 4", "F = 5"), "x (D); h (F)").holds("eq-a")
+
+
+@pytest.mark.parametrize("words", ["for some", "for any", "for no", "for all but one", "for not all"])
+def test_a_quantifier_other_than_all_is_refused(words):
+    claim = r"\sum_i x_i = 0 \quad\text{if } x_i = 0 \text{ %s } i"
+    given(claim % "for all", "x (D)").prove("eq-a")
+    for check in ("prove", "holds"):
+        with pytest.raises(Unreadable, match="a condition with"):
+            getattr(given(claim % words, "x (D)"), check)("eq-a")
+
+
+@pytest.mark.parametrize("words", ["if and only if", "if not", "only for", "unless"])
+def test_a_condition_that_says_more_or_less_than_if_is_refused(words):
+    with pytest.raises(Unreadable):
+        given(rf"xy = 0 \quad\text{{{words} }} x = 0", "x; y").prove("eq-a")

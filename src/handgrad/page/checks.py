@@ -216,6 +216,8 @@ class Given:
                 conditions.append(statement)
         restrictions = []
         for place, condition in enumerate(conditions):
+            if other := re.search(r"\b(some|any|no|not|only|but|except|unless)\b", condition.words):
+                raise Unreadable(f"a condition with {other[0]!r}: write it for all, or with a relation")
             behind = itertools.takewhile(lambda c: not c.relations, conditions[place + 1 :])
             if condition.relations:
                 _quantified(condition, [t.value for c in behind for side in c.sides for t in side])
