@@ -72,8 +72,12 @@ class EvidenceTotals(SphinxDirective):
 
 
 def evidence_marks(name, rawtext, text, lineno, inliner, options=None, content=None):
-    """Each mark with what it says, as text in a line."""
-    return [nodes.Text(f"{text} ".join(f"{MARKS[kind]} {words}" for kind, words in KINDS.items()))], []
+    """Each mark once, with what it says in short, as text in a line."""
+    short = {
+        MARKS[k]: re.sub("[;:].*|, (read )?from the page|, compared by eye.*", "", w)
+        for k, w in KINDS.items()
+    }
+    return [nodes.Text(f"{text} ".join(f"{mark} {words}" for mark, words in short.items()))], []
 
 
 def setup(app):

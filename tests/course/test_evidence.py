@@ -393,7 +393,10 @@ def test_the_marks_are_shown_as_they_are(tmp_path, monkeypatch):
     app.build()
     shown = app.env.get_doctree("index").astext()
     assert f"∀*\n\n{evidence.KINDS['special']}\n\n1" in shown
-    told = "; ".join(f"{evidence.MARKS[kind]} {words}" for kind, words in evidence.KINDS.items())
+    told = (
+        "∀ proved for every size; ∀* proved for every size, in a special case; = exact in SymPy; ≈ evaluated"
+    )
+    told += "; ✎ checked where a cell types it again; ≔ definition"
     assert f"The marks: {told}." in shown and "a ∀* b a ∀* b" in shown
     assert warnings.getvalue() == ""
 

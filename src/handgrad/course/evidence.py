@@ -46,7 +46,7 @@ KINDS = {
     "special": "proved for every size, from the page, in a special case",
     "exact": "exact in SymPy, from the page",
     "asserted": "evaluated, from the page",
-    "typed": "checked in a cell that types the formula again; compared by eye",
+    "typed": "checked where a cell types it again; compared by eye",
     "definition": "definition, read from the page",
     "named": "definition, compared by eye: the cells that use it type it again",
 }
