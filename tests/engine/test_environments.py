@@ -21,7 +21,7 @@ NEEDS = {
     r"fast\.(loops|memory|sharing|step|update)|course\.ledger": "fast",
     r"fast\.parallel": "fast oracle",
     r"course\.(figures|interactive)|chapters\.\w+\.figures|chapters\.speed\.races": "figures",
-    r"course\.(apart|consistency|damage|evidence|grade|plan|rules|runs|teaching)"
+    r"course\.(apart|consistency|damage|evidence|grade|plan|rules|running|runs|teaching)"
     r"|chapters\.errata\.claims": "book",
 }
 """Which rooms need an extra, or two; all others need the dependencies only."""

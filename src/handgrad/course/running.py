@@ -101,7 +101,7 @@ def _error(given, tex):
     for name in NAMES:
         given.page.equations[name] = tex
         try:
-            found = given.holds(name, draws=1, exact=False)
+            found = given.holds(name)
         except (*REFUSALS, IndexError) as error:  # t + 1 runs out
             if "no number" not in str(error):
                 return error
