@@ -54,13 +54,14 @@ REFUSALS = (ValueError, KeyError, AssertionError)
 
 @dataclass
 class Score:
-    """What became of the edits of one label.
+    """What became of the edits of one label; taken: a cell takes its number, and no check reads it whole.
 
     How many, how many refused, those that say the same, those alive; those refused by accident.
     """
 
     label: str
     definition: bool
+    taken: bool = False
     edits: int = 0
     refused: int = 0
     same: list = field(default_factory=list)
@@ -146,6 +147,11 @@ class Chapter:
                 self._passes[check] = _outcome(eval(source, self.made), name, check[2]) is None
             numbers += [check] if self._passes[check] else []
         return list(dict.fromkeys([*numbers, *proofs]))
+
+    def mark(self, label):
+        """A short text that changes with the formula, and with the cells that take its number."""
+        places = self.taken.get(label, ())
+        return mark_of(self.page.tex(label) + "".join(self.notebook.cells[n].source for n in places))
 
     def _printed(self, source):
         return getattr(eval(source, self.made), "printed", ())
@@ -246,7 +252,7 @@ def numbers(chapter, most=None):
 
     An edit is refused if a cell fails with it, or prints something else where its output is quoted.
     """
-    scores, names = {label: Score(label, False) for label in chapter.taken}, {"__name__": "__main__"}
+    scores, names = {label: Score(label, False, True) for label in chapter.taken}, {"__name__": "__main__"}
     tried = {label: edits(chapter.page.tex(label)) for label in scores}
     alive = {
         label: list(found[:: max(1, len(found) // most) if most else 1][:most])
@@ -334,7 +340,7 @@ def record(chapter, scores, most=None, path=RECORD):
     path = Path(path)
     chapters = recorded(path) if path.is_file() else {}
     chapters[chapter.stem] = {
-        one.label: {"formula": mark_of(chapter.page.tex(one.label)), "most": most}
+        one.label: {"formula": chapter.mark(one.label), "most": most}
         | {name: value for name, value in asdict(one).items() if name != "label"}
         for one in scores
     }
@@ -351,9 +357,10 @@ def record(chapter, scores, most=None, path=RECORD):
 
 def told(chapters):
     """The sum of all scores, in words."""
+    every = [e for entries in chapters.values() for e in entries.values()]
+    taken = [e for e in every if e.get("taken")]
     claims, definitions = (
-        [e for entries in chapters.values() for e in entries.values() if e["definition"] == which]
-        for which in (False, True)
+        [e for e in every if e["definition"] == which and not e.get("taken")] for which in (False, True)
     )
 
     def counted(entries, unnoticed):
@@ -367,9 +374,11 @@ def told(chapters):
         return f"of {edits} slips {refused} are refused" + (f", {rest}" if rest else "")
 
     less, unused = "are true too, and say less", "pass, as no check uses what they change"
+    unread = "pass, on a side that is not read, or within what a measurement tells"
     return (
         f"In {len(claims)} claims, {counted(claims, less)}; "
-        f"in {len(definitions)} definitions, {counted(definitions, unused)}."
+        f"in {len(definitions)} definitions, {counted(definitions, unused)}; "
+        f"in {len(taken)} formulas whose number a cell takes, {counted(taken, unread)}."
     )
 
 

@@ -247,20 +247,25 @@ def calls(notebook):
                 named = [n.value for n in inner if isinstance(n, ast.Constant)]
                 found += [Call(method, name, place, cell) for name in named if name.startswith("eq-")]
             elif method == "number" and node.args and _compared(cell):
-                parts = [k.value for k in node.keywords if k.arg == "part"]
-                part = ast.literal_eval(parts[0]) if parts else -1
-                found += [Call(method, a.value, place, cell, part) for a in node.args[:1]]
+                part = next((k.value for k in node.keywords if k.arg == "part"), ast.Constant(-1))
+                if not any(isinstance(inner, ast.Name) for inner in ast.walk(part)):
+                    found += [
+                        Call(method, a.value, place, cell, ast.literal_eval(part)) for a in node.args[:1]
+                    ]
     return found
 
 
 def _compared(cell):
     """Whether something in a cell is asserted, or quoted and compared by the test of its output."""
-    return "quoted" in _tags(cell) or any(
-        isinstance(node, ast.Assert)
-        or isinstance(node, (ast.Name, ast.Attribute))
-        and re.match("assert_|prove_equal", getattr(node, "attr", getattr(node, "id", "")))
-        for node in ast.walk(parse(cell.source))
-    )
+    return "quoted" in _tags(cell) or any(map(_can_fail, ast.walk(parse(cell.source))))
+
+
+def _can_fail(node):
+    """Whether a node asserts what is not settled before it runs, or calls what raises if it differs."""
+    if isinstance(node, ast.Assert):
+        return any(isinstance(inner, (ast.Name, ast.Call)) for inner in ast.walk(node.test))
+    called = getattr(node, "func", None) if isinstance(node, ast.Call) else None
+    return bool(re.match("assert_|prove_equal", getattr(called, "attr", getattr(called, "id", ""))))
 
 
 # ------------------------------------------------------------------------------------------------------------

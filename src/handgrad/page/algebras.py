@@ -867,7 +867,7 @@ class Torch(Walk):
                 for h in (-1e-6, 0, 1e-6)
             )
             if abs(above - 2 * here + below) > 1e-8 * max(1, abs(here)):
-                return self.number(math.nan)  # a kink
+                return self.number(math.nan)  # a kink: the slopes beside it differ by more than 0.01
         y = self.value(definition.body, dict(zip(definition.places, values)), lead, held)
         for _ in range(order):
             if not y.requires_grad:
