@@ -29,8 +29,9 @@ import subprocess
 import sys
 import time
 import warnings
+import zlib
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -421,12 +422,14 @@ def deadline(seconds):
 def verdicts(cells, topic, limit=60):
     """Run the cells of a notebook, and judge its answers to a chapter's exercises.
 
-    cells: sources; limit: seconds, for all cells together and then for each answer. Returns {exercise:
+    cells: sources; limit: seconds, for all cells together and then for each answer. The inputs are drawn for
+    these cells, so that none of them can know what is asked, and has asked it before. Returns {exercise:
     Verdict, None if there is no such name, words if it came to no end or ended Python, or the error that the
     judge raised}, and words on each cell that raised or was left out. If too many cells come to no end, the
     exercises that are not judged yet have this Stopped in the place of an error.
     """
-    exercises = judge.chapters()[topic]
+    seed = zlib.crc32("\n".join(cells).encode(errors="replace"))
+    exercises = {name: replace(e, seed=seed) for name, e in judge.chapters()[topic].items()}
     found = {}
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         notebook = Notebook(cells, topic, folder, limit)

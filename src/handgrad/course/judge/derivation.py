@@ -35,7 +35,8 @@ class Derivation:
     answer: the right one, in straight lines that are edited to find a mistake; its name is that of the
     exercise. asks: what it tests, a sentence for teachers that does not tell the answer. domains: {argument:
     "real", "positive", "count" (1, 2, 3, ...) or "delta" (0, 1)}. stories: known mistakes, see `stories_of`.
-    hints: a list in a text, mildest first. ways: other right answers, whose edits are searched too.
+    hints: a list in a text, mildest first. ways: other right answers, whose edits are searched too. seed: of
+    the points that are drawn.
     """
 
     answer: Callable
@@ -44,6 +45,7 @@ class Derivation:
     hints: str
     ways: tuple = ()
     asks: str = field(kw_only=True)
+    seed: int = field(default=11, kw_only=True)
 
     @property
     def name(self):
@@ -61,7 +63,7 @@ class Derivation:
     @cached_property
     def points(self):
         """POINTS random points, symbol -> exact number; the same every time."""
-        rng = np.random.default_rng(11)
+        rng = np.random.default_rng(self.seed)
         domains = list(zip(self.symbols, self.domains.values()))
         return [{symbol: draw(rng, domain) for symbol, domain in domains} for _ in range(POINTS)]
 

@@ -49,13 +49,13 @@ class Case:
     inputs: tuple
 
 
-def cases(inputs, special):
+def cases(inputs, special, seed):
     """Every Case: inputs {argument: Draw} of all SIZES, then special {name: {argument: Draw}}."""
     letters = {letter for draw in inputs.values() for letter in draw.letters.replace("*", " ").split()}
     wanted = [(name, sizes, {}) for name, sizes in SIZES.items()]
     wanted += [(name, SPECIAL, changed) for name, changed in special.items()]
     return [
-        case(name, {n: sizes[n] for n in sizes if n in letters}, inputs | changed, [7, i])
+        case(name, {n: sizes[n] for n in sizes if n in letters}, inputs | changed, [seed, i])
         for i, (name, sizes, changed) in enumerate(wanted)
     ]
 
