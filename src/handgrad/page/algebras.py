@@ -597,10 +597,11 @@ def with_examples(e):
 # ---------------------------------------------------------------------------------------------------- numbers
 
 
-def draw(reading, rng, small=False):
+def draw(reading, rng, small=False, wide=False):
     """Sizes and values for all free letters, {size: int} and {name: array}.
 
-    Sizes are all different, unless they are asked to be small.
+    Sizes are all different, unless they are asked to be small; wide: each letter has a scale of its own,
+    from 1/30 to 30.
     """
     atoms = sorted({s for sizes in reading.sizes.values() for s in sizes if isinstance(s, str)})
     least = 3 if len(atoms) < 4 else 2  # of two numbers too much is true
@@ -628,6 +629,8 @@ def draw(reading, rng, small=False):
                 values[name] /= values[name].sum(axis=-1, keepdims=True)
         else:
             values[name] = np.asarray(rng.standard_normal(shape))
+        if wide and array.kind in ("array", "positive"):
+            values[name] = values[name] * 30 ** rng.uniform(-1, 1)
     return sizes, values
 
 
@@ -638,6 +641,11 @@ def drawn_within(text, rng, shape):
         return rng.choice(ends, size=shape)
     low, high = ends
     return rng.uniform(low + 0.05 * (high - low), high - 0.05 * (high - low), size=shape)
+
+
+def plain(x):
+    """A number of torch, or another, as a float."""
+    return float(x.detach() if hasattr(x, "detach") else x)
 
 
 class Torch(Walk):
@@ -655,6 +663,21 @@ class Torch(Walk):
             for name, value in values.items()
         }
         self.upstreams = {}
+        self.cases = {}  # {a minimum, a condition on numbers, |x|: which of its cases have come up}
+
+    def _extreme(self, parts, at, lead, held):
+        name, terms = parts
+        values = [plain(self.value(t, at, lead, held)) for t in terms]
+        self.cases.setdefault(Term("extreme", parts), set()).add(
+            values.index({"min": min, "max": max}[name](values))
+        )
+        return super()._extreme(parts, at, lead, held)
+
+    def _function(self, parts, at, lead, held):
+        if parts[0] in ("abs", "sign"):
+            positive = plain(self.value(parts[1], at, lead, held)) > 0
+            self.cases.setdefault(Term("function", parts), set()).add(positive)
+        return super()._function(parts, at, lead, held)
 
     def length(self, size):
         return self.sizes.get(size, size)
@@ -663,10 +686,10 @@ class Torch(Walk):
         return n
 
     def shifted(self, x):
-        x = float(x.detach() if hasattr(x, "detach") else x)
+        x = plain(x)
         n = round(x)
-        if abs(float(x) - n) > 1e-9:
-            raise Unreadable(f"an index that is no integer: {float(x)}")
+        if abs(x - n) > 1e-9:
+            raise Unreadable(f"an index that is no integer: {x}")
         return n
 
     def choose(self, one, values):
@@ -678,7 +701,11 @@ class Torch(Walk):
     def _relation(self, parts, at, lead, held):
         sign, left, right = parts
         if sign not in ("from", "up to"):
-            return super()._relation(parts, at, lead, held)
+            value = super()._relation(parts, at, lead, held)
+            here = Term("relation", parts)
+            if not of_indices(here, at):
+                self.cases.setdefault(here, set()).add(bool(value))
+            return value
         place, last = left.parts[0], self.value(right, at, lead, held)
         if sign == "from":
             if last < 1 and place.range.known == STEPS:
@@ -690,7 +717,7 @@ class Torch(Walk):
         return self.relation("≤", self.value(left, at, lead, held), last)
 
     def relation(self, sign, a, b):
-        a, b = (float(x.detach() if hasattr(x, "detach") else x) for x in (a, b))
+        a, b = plain(a), plain(b)
         holds = {"=": a == b, "≠": a != b, "≤": a <= b, "≥": a >= b, "<": a < b, ">": a > b}
         if sign not in holds:
             raise Unreadable(f"a condition with {sign}")

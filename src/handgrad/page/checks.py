@@ -17,12 +17,14 @@ from .algebras import (
     Unprovable,
     depth_of,
     draw,
+    plain,
     used_with,
     with_examples,
 )
 from .functions import NAMED
 from .meaning import Place, Sentence, Term, items_of, letter_of, number, show_range, written
 from .reading import Reading, entries_of, names_in
+from .shapes import Shapes
 from .steps import has_steps, prove_steps
 from .tree import CLAIMING, CONDITIONS, DEFINING, FOLLOWING, Unreadable, parse, split
 
@@ -67,7 +69,7 @@ class Page:
 
     def __init__(self, text, name="page"):
         self.name, self.equations = name, {}
-        self.text = text
+        self.text, self.shapes = text, Shapes(text)
         for display in DISPLAY.finditer(text):
             label = display["label"] or display["kept"]
             if label in self.equations:
@@ -92,8 +94,10 @@ class Page:
 
         printed  labels of equations, or letters that the running text defines, ``"r"`` for $r = 1/…$; in the
                  order in which they are used
-        letters  all letters that these do not define: arrays with their axes, numbers, labels, functions, as
-                 in ``x (B, T, D); epsilon > 0; y (T) < V; p in (0, 1); q (T, V) distribution; phi function``;
+        letters  the letters that these do not define, and that no table of shapes of the page tells (see
+                 `shapes.Shapes`): arrays with their axes, numbers, labels, functions, as in
+                 ``x (B, T, D); F size; epsilon > 0; y (T) < V; p in (0, 1); phi function``;
+                 ``q (T, V) distribution``, each entry > 0 and the sum of each row 1;
                  ``W (D, K) noise 1/D``, ``b (D) noise p (1-p) around 1-p``: drawn, for E, Var and Cov
         columns  whether a bold small letter is a column, as in 𝐏𝐱
         output   the array whose gradient arrives from above; by default the last that is defined
@@ -146,13 +150,20 @@ class Given:
         self.arguments = letters, columns, output, loss
         self.reading = self._reading()
 
-    def _reading(self):
-        reading = Reading(*self.arguments, self.printed)
+    def declared(self, *statements):
+        """The letters that are declared, and those of these formulas that a table of shapes declares."""
+        printed = [s for name in self.printed for s in split(self._tex(name))]
+        return self.page.shapes.added(self.letters, printed, statements)
+
+    def _tex(self, name):
+        return self.page.tex(name) if name.startswith("eq-") else self.page.inline(name)
+
+    def _reading(self, *statements):
+        reading = Reading(self.declared(*statements), *self.arguments[1:], self.printed)
         for name in self.printed:
             label = name if name.startswith("eq-") else ""
-            tex = self.page.tex(label) if label else self.page.inline(name)
             with _placed(label or name):
-                self._define_all(reading, self._lines(split(tex)), label)
+                self._define_all(reading, self._lines(split(self._tex(name))), label)
         return reading
 
     def _lines(self, statements):
@@ -204,11 +215,12 @@ class Given:
             return self._claims(split(self.page.tex(label)), label)
 
     def _claims(self, statements, label):
-        local, rest = self._reading(), []
+        local, rest = self._reading(*statements), []
         for statement in statements:
             if statement.opens(DEFINING) and self._defines(local, statement):
                 local.define(statement, label)
-            else:
+                statement = statement.behind_first()
+            if statement:
                 rest.append(statement)
         conditions = []
         for before, statement in zip([None, *rest], rest):
@@ -288,7 +300,8 @@ class Given:
             sentence = Sentence(reading)
             sides = sentence.side(left), sentence.side(right)
             restrictions.append((sides[0], relation, sides[1]))
-            for name in filter(None, map(_free_number, sides)):  # the condition says what the letter is
+            named = [_free_number(a) for a, b in (sides, sides[::-1]) if getattr(b, "kind", "") == "number"]
+            for name in filter(None, named):  # x > 0 says what the letter is
                 if relation != "≠" and reading.numbers[name].kind in ("positive", "within"):
                     reading.numbers[name] = reading.numbers[name]._replace(kind="array", below=())
 
@@ -297,7 +310,8 @@ class Given:
     def prove(self, *labels):
         """Prove each "=" of these equations for every size; an AssertionError shows the difference.
 
-        All values are real. A relation such as ≥ 0 is proved where it is plain from the signs of its parts.
+        All values are real, and an equation is claimed where both sides have one, as x²/x = x. A relation
+        such as ≥ 0 is proved where it is plain from the signs of its parts.
         What is proved is evaluated too, by `second.judge`, where PyTorch is installed and it knows the form.
         Raises Unreadable for an equation that cannot be read, NotProved where there is neither proof nor
         refutation.
@@ -362,13 +376,26 @@ class Given:
             _needed(reading, claims, restrictions)
 
     def _draws(self, reading, claims, restrictions, count, label, small=False):
-        rng = np.random.default_rng(len(label))
-        for _ in range(count):
-            sizes, values = _restricted(reading, restrictions, rng, small)
+        """Compare on so many draws, and on more of them until each case of a claim has come up."""
+        rng, cases = np.random.default_rng(len(label)), {}
+        for n in range(count + 50):
+            rare = [
+                t for t, seen in cases.items() if len(seen) < (len(t.parts[1]) if t.kind == "extreme" else 2)
+            ]
+            if n >= count and (small or not rare):
+                return
+            sizes, values = _restricted(reading, restrictions, rng, small, wide=n >= count)
             if not any(_differentiates(t) for c in claims for t in c[::2]):
                 self._at_zero(reading, claims, restrictions, sizes, values, rng)
             for left, relation, right in claims:
-                _compare(reading, sizes, values, left, relation, right, rng)
+                for case, seen in _compare(reading, sizes, values, left, relation, right, rng).items():
+                    cases.setdefault(case, set()).update(seen)
+        bounded = {name for name, a in reading.numbers.items() if a.kind in ("positive", "within")}
+        rare = [t for t in rare if not bounded & {*names_in(t)}]
+        if rare and not restrictions:  # |x| for x > 0 has one case
+            raise Unreadable(
+                f"{show(rare[0])}: of 50 more draws none brings up all its cases: write the one that is meant"
+            )
 
     @staticmethod
     def _at_zero(reading, claims, restrictions, sizes, values, rng):
@@ -388,7 +415,7 @@ class Given:
                 lambda_ for λ
         """
         with _placed(label):
-            reading = self._reading()
+            reading = self._reading(*split(self.page.tex(label)))
             values = {name.removesuffix("_"): value for name, value in values.items()}
             for name, value in values.items():
                 if name not in reading.sizes and reading.named(name) is None:
@@ -403,7 +430,7 @@ class Given:
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
             given = {reading.named(n): np.asarray(v) for n, v in values.items() if n not in sizes}
             result = Torch(reading, sizes, given, depth_of(reading, value)).value(value, {})
-            return _float(result)
+            return plain(result)
 
     def compute(self, name, sizes, values, upstream=None):
         """All entries of a letter, or with upstream of its gradient, from the printed definitions alone.
@@ -422,7 +449,7 @@ class Given:
         places = [list(itertools.product(*map(walk.run, axis))) for axis in axes]
         at = tuple(Place(f"axis {n}") for n, _ in enumerate(axes))
         entry = Term("entry" if upstream is None else "gradient", (letter, at))
-        numbers = [_float(walk.value(entry, dict(zip(at, index)))) for index in itertools.product(*places)]
+        numbers = [plain(walk.value(entry, dict(zip(at, index)))) for index in itertools.product(*places)]
         return np.array(numbers).reshape([len(p) for p in places])
 
     def grounds(self, label):
@@ -793,9 +820,9 @@ def _sign(e, strict):
     return bool(e.is_positive if strict else e.is_nonnegative)
 
 
-def _restricted(reading, restrictions, rng, small):
+def _restricted(reading, restrictions, rng, small, wide=False):
     for _ in range(200):
-        sizes, values = draw(reading, rng, small)
+        sizes, values = draw(reading, rng, small, wide)
         walk = Torch(reading, sizes, values)
         if all(_true(walk, r) for r in restrictions):
             return sizes, values
@@ -833,7 +860,7 @@ def _drawn(reading, one, met, others, rng):
         for letter, bound in (one[::2], one[::-2]) if met or one[1] == "≠" else ():
             if _free_number(letter) in values:
                 bound = Torch(reading, sizes, values).value(bound, {})
-                values[_free_number(letter)] = np.asarray(_float(bound))
+                values[_free_number(letter)] = np.asarray(plain(bound))
         walk = Torch(reading, sizes, values)
         if _true(walk, one) == met and all(_true(walk, r) for r in others):
             return sizes, values
@@ -855,7 +882,7 @@ def _true(walk, restriction):
     places = [p for t in (left, right) for p in places_of(t)]
     for combination in itertools.product(*(walk.every(p.range) for p in places)):
         at = dict(zip(places, combination))
-        if not _related(_float(walk.value(left, at)), relation, _float(walk.value(right, at)), 0.0):
+        if not _related(plain(walk.value(left, at)), relation, plain(walk.value(right, at)), 0.0):
             return False
     return True
 
@@ -872,7 +899,7 @@ def _related(a, relation, b, slack):
 
 
 def _compare(reading, sizes, values, left, relation, right, rng, most=24):
-    """Both sides at some random indices."""
+    """Both sides at some random indices. Returns which cases of minima, conditions and |x| came up."""
     if relation == "≈":
         raise Unreadable("≈ says of no number how near it is")
     places = list(dict.fromkeys(p for t in (left, right) for p in places_of(t)))
@@ -900,15 +927,12 @@ def _compare(reading, sizes, values, left, relation, right, rng, most=24):
         raise AssertionError(f"no number on one of the sides, at {sizes}")
     if relation == "≠" and not differs:
         raise AssertionError(f"both sides are equal everywhere, at {sizes}")
+    return walk.cases
 
 
 def _value(walk, t, at):
     """A Term as a number, NaN where it is divided by 0."""
     try:
-        return _float(walk.value(t, at))
+        return plain(walk.value(t, at))
     except ZeroDivisionError:
         return math.nan
-
-
-def _float(number):
-    return float(number.detach()) if hasattr(number, "detach") else float(number)

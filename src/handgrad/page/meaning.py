@@ -16,7 +16,7 @@ from typing import NamedTuple
 import lark
 
 from .functions import NAMED, named, scripts_of, two_ways
-from .tree import Unreadable, parse
+from .tree import Unreadable, only, parse
 
 EXTREMES = {"min", "max"}
 
@@ -181,18 +181,6 @@ class Definition(NamedTuple):
 
 
 # ------------------------------------------------------------------------------------------ letters of a tree
-
-
-def only(tree, kind):
-    """The only child of a tree of this kind, through wrappers that hold one thing; None if there is more."""
-    while tree.data != kind:
-        if tree.data in ("list", "clause", "expr", "product", "braced") and len(tree.children) == 1:
-            tree = tree.children[0]
-            if not hasattr(tree, "data"):
-                return None
-        else:
-            return None
-    return tree
 
 
 def letter_of(factor):
@@ -955,7 +943,12 @@ class Sentence:
         if not isinstance(value, Matrix):
             raise Unreadable("a norm of a number")
         squares = self.all(lambda i, j: power(value.entry(i, j), number(2)), value.rows, value.columns)
-        scripts = [s for s in scripts if not (s.data == "sub" and written(s.children[0]) in ("F", "2"))]
+        names = [written(s.children[0]) for s in scripts if s.data == "sub"]
+        if "2" in names and () not in (value.rows.known, value.columns.known):
+            raise Unreadable(
+                "‖·‖_2 of a matrix, its largest singular value: write ‖·‖_F for the root of all squares"
+            )
+        scripts = [s for s in scripts if not (s.data == "sub" and names and names[0] in ("F", "2"))]
         if len(scripts) == 1 and scripts[0].data == "sup" and digits(scripts[0].children[0]) == "2":
             return squares
         return self.scripts(power(squares, number("1/2")), scripts, bound)

@@ -23,18 +23,17 @@ from .meaning import (
     in_brackets,
     items_of,
     letter_of,
-    only,
     plain_letter,
     term,
     with_places,
     words_of,
     written,
 )
-from .tree import GREEK, Unreadable, parse, scan
+from .tree import GREEK, Unreadable, only, parse, scan
 
 ITEM = re.compile(
     r"(?P<names>[^(<>=]+?)\s*(?P<shape>\([^)]*\))?\s*(?P<kind>>\s*0|<\s*\w+|distribution|"
-    r"function by [\w', ]+|function|logistic|steps|noise\s.+|in\s+[(\[{].*|=.*)?$"
+    r"function by [\w', ]+|function|logistic|size|steps|noise\s.+|in\s+[(\[{].*|=.*)?$"
 )
 """One entry of a list of letters: names, a shape, and what else is known."""
 
@@ -73,6 +72,10 @@ class Reading:
         if kind.startswith("=") and not found["shape"]:
             for name in names:
                 self.sizes[name] = self._sizes(kind[1:])
+            return
+        if kind == "size" and not found["shape"]:
+            for name in names:
+                self._sizes(name)
             return
         if kind == "steps":
             self.steps |= set(names)
@@ -436,16 +439,17 @@ class Reading:
 
     def _new(self, letter):
         """A letter that is defined here: what of its scripts belongs to its name."""
-        below = [t for t in letter.below if not self._names(t)]
+        below = [t for t in letter.below if not self.names(t)]
         above = [t for t in letter.above if not (qualifier(t) and not digits(t))]
         named = letter._replace(
-            below=tuple(t for t in letter.below if self._names(t)),
+            below=tuple(t for t in letter.below if self.names(t)),
             above=tuple(t for t in letter.above if t not in above),
         )
         return named, below, above
 
     @staticmethod
-    def _names(tree):
+    def names(tree):
+        """Whether a script belongs to the name of a letter, as in W_Q, b_1, and is no index."""
         text = qualifier(tree)
         return text is not None and not (len(text) == 1 and text.islower())
 

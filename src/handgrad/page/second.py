@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .functions import NAMED
-from .meaning import Letter, clauses, digits, in_brackets, items_of, letter_of, only, written
+from .meaning import Letter, clauses, digits, in_brackets, items_of, letter_of, written
 from .reading import ITEM, letter_named, qualifier
-from .tree import CLAIMING, CONDITIONS, DEFINING, Unreadable, parse, scan, split
+from .tree import CLAIMING, CONDITIONS, DEFINING, Unreadable, only, parse, scan, split
 
 SLACK = 1e-9
 """Relative to the largest finite number of both sides, in float64, after hundreds of operations."""
@@ -162,14 +162,14 @@ def is_name(tree):
 class Second:
     """The letters and definitions of one claim, with numbers for all free letters.
 
-    given: as `checks.Given`; rng: where sizes and numbers come from.
+    given: as `checks.Given`; statements: those of the claim; rng: where sizes and numbers come from.
     """
 
-    def __init__(self, given, rng):
+    def __init__(self, given, statements, rng):
         import torch
 
         self.torch, self.rng = torch, rng
-        self.letters, self.columns, self.output, self.loss = given.arguments
+        self.letters, (_, self.columns, self.output, self.loss) = given.declared(*statements), given.arguments
         self.sizes, self.letters_free, self.defined, self.cases = {}, {}, {}, {}
         self.steps, self.last, self.index_sizes, self.vectorial = set(), None, {}, {}
         self.lengths = set()  # what was found of the lengths of indices
@@ -192,6 +192,9 @@ class Second:
         names, kind = [n.strip() for n in found["names"].split(",")], (found["kind"] or "").strip()
         if kind.startswith("=") and not found["shape"]:
             self.sizes |= {name: self.product_of(kind[1:]) for name in names}
+        elif kind == "size" and not found["shape"]:
+            for name in names:
+                self.product_of(name)
         elif kind == "steps":
             self.steps |= {*names}
         elif kind.startswith("function by"):
@@ -814,11 +817,14 @@ class Second:
             value = self.expr(children[0], env)
             value = Value(value.t.abs(), value.names)
         elif kind == "norm":
-            value = self.expr(children[0], env)
-            value = times(value, value)
+            whole = self.expr(children[0], env)
+            value = times(whole, whole)
             for axis in value.open:
                 value = summed(value, axis)
-            scripts = [s for s in scripts if not (s.data == "sub" and written(s.children[0]) in ("F", "2"))]
+            names = [written(s.children[0]) for s in scripts if s.data == "sub"]
+            if "2" in names and len(whole.open) > 1:
+                raise Unjudged("a spectral norm")
+            scripts = [s for s in scripts if not (s.data == "sub" and names and names[0] in ("F", "2"))]
             if len(scripts) == 1 and scripts[0].data == "sup" and digits(scripts[0].children[0]) == "2":
                 return value
             value = Value(value.t.sqrt(), value.names)
@@ -1392,13 +1398,14 @@ def judge(given, label, draws=2):
 
 
 def _judged(given, statements, label, rng, draws):
-    second = Second(given, rng)
+    second = Second(given, statements, rng)
     claims, conditions, before = [], [], None
     for statement in statements:
         if statement.opens(CONDITIONS) or before == "condition" and not statement.words and statement.sides:
             conditions.append(statement)
             before = "condition"
         elif statement.opens(DEFINING) and second.learn(statement, beside=True):
+            claims += filter(None, [statement.behind_first()])
             before = None
         elif statement.relations:
             claims.append(statement)

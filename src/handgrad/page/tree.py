@@ -85,6 +85,10 @@ class Statement(NamedTuple):
     sides: tuple
     relations: tuple
 
+    def behind_first(self):
+        """What a definition a = b = c claims besides: b = c. None, of a = b."""
+        return Statement("", self.sides[1:], self.relations[1:]) if self.relations[1:] else None
+
     def opens(self, words):
         """Whether what stands before it opens with one of these words: "for", but not "forward"."""
         return bool(re.match(rf"({'|'.join(words)})\b", self.words, re.IGNORECASE))
@@ -202,10 +206,12 @@ class _Scanner:
         elif text == r"\phantom":
             self.words()
         elif text == r"\underbrace":
-            yield from self.argument()
+            opening, *inner, closing = self.argument()
+            yield from (opening._replace(type="OPEN"), *inner, closing._replace(type="CLOSE"))
             if self.raw[self.at][0] == "_":
                 self.at += 1
-                self.argument()
+                if any(t.type == "RELATION" for t in self.argument()):
+                    raise Unreadable("a relation below a brace: write it as an equation of its own")
         elif text == r"\substack":
             yield from (t._replace(type="COMMA") if t.type == "ROW" else t for t in self.argument()[1:-1])
         elif text in WORDS:
@@ -421,11 +427,53 @@ _PARSER = lark.Lark(GRAMMAR, parser="lalr", lexer=_Given)
 
 
 def parse(tokens):
-    """The tree of one side, given its tokens. Raises Unreadable, with the place, where the grammar ends."""
+    """The tree of one side, given its tokens.
+
+    Raises Unreadable, with the place, where the grammar ends, and for what print does not tell apart.
+    """
     try:
-        return _PARSER.parse(tokens)
+        tree = _PARSER.parse(tokens)
     except lark.UnexpectedInput as error:
         read = " ".join(token.value for token in tokens)
         found = getattr(error, "token", None)
         at = f"at {found.value!r}" if found is not None and found.type != "$END" else "at its end"
         raise Unreadable(f"{read!r} is no formula: it breaks off {at}") from None
+    signed = [e.children[0].children[0] for e in tree.find_data("expr") if _braced_sign(e.children[0])]
+    for factor in tree.find_data("factor"):
+        atom, scripts = factor.children[0], factor.children[1:]
+        if atom.data == "braced" and not any(factor is one for one in signed):
+            inner = only(atom.children[0], "factor")
+            if inner is None or scripts and any(s.data == "sup" for s in inner.children[1:]):
+                raise Unreadable("braces { } around several factors or terms are not printed: write brackets")
+        for script in scripts:
+            above = only(script.children[0], "factor") if script.data == "sup" else None
+            if above is not None and above.children[0].data == "square":
+                raise Unreadable(
+                    "a square bracket as an exponent: write x^2 for a power, x^{(2)} for an index"
+                )
+    return tree
+
+
+def _braced_sign(product):
+    """Whether a product, the first of its terms, opens with {-x}, whose braces only keep the sign near."""
+    first = product.children[0] if getattr(product, "data", "") == "product" else None
+    if (
+        getattr(first, "data", "") != "factor"
+        or len(first.children) > 1
+        or first.children[0].data != "braced"
+    ):
+        return False
+    inner = first.children[0].children[0]
+    return len(inner.children) == 2 and not hasattr(inner.children[0], "data")
+
+
+def only(tree, kind):
+    """The only child of a tree of this kind, through wrappers that hold one thing; None if there is more."""
+    while tree.data != kind:
+        if tree.data in ("list", "clause", "expr", "product", "braced") and len(tree.children) == 1:
+            tree = tree.children[0]
+            if not hasattr(tree, "data"):
+                return None
+        else:
+            return None
+    return tree
