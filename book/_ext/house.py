@@ -4,8 +4,8 @@
 - Every picture has words for readers who cannot see it. One without them is a warning, and a warning stops
   the build.
 - A chapter links its notebook, its exercises, its solutions, the chapters it needs and those that need it; at
-  its end it can be marked as read. A page of solutions does not show the marks between which an answer is cut
-  out.
+  its end it can be marked as read. Previous and next lead from chapter to chapter. A page of solutions does
+  not show the marks between which an answer is cut out.
 - Each page describes itself to search engines.
 - Buttons that open a notebook elsewhere appear only when COURSE_REPOSITORY_URL says where.
 """
@@ -141,6 +141,27 @@ def neighbours(app, pagename, context):
     return found
 
 
+def way_through(app, pagename, templatename, context, doctree):
+    """Previous and next lead from chapter to chapter; exercises and solutions hang beside theirs."""
+    notebook = NOTEBOOK.fullmatch(pagename)
+    pages = [chapter.page for chapter in app.chapters]
+    if not notebook or f"notebooks/{notebook[2]}" not in pages:
+        return
+    place, kind = pages.index(f"notebooks/{notebook[2]}"), notebook[1]
+    own = [pages[place], f"notebooks/exercises/{notebook[2]}", f"notebooks/solutions/{notebook[2]}"]
+    after = pages[place + 1] if place + 1 < len(pages) else None
+    before, behind = {
+        None: (pages[place - 1] if place else None, after),
+        "exercises/": (own[0], own[2]),
+        "solutions/": (own[1], after),
+    }[kind]
+    for side, page in (("prev", before), ("next", behind)):
+        if page is None and kind is None:
+            continue  # the first chapter and the last lead where the contents say
+        title = page and app.env.titles[page].astext()
+        context[side] = page and {"link": context["pathto"](page), "title": escape(title)}
+
+
 def mark_as_read(app, pagename, templatename, context, doctree):
     """At the end of a chapter, a box that says it was read; progress.js shows it, and remembers."""
     if "body" in context and pagename in {chapter.page for chapter in app.chapters}:
@@ -231,6 +252,7 @@ def setup(app):
         references_are_no_list,
         words_for_pictures,
         links_of_chapter,
+        way_through,
         mark_as_read,
         progress,
         description,

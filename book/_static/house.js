@@ -38,12 +38,33 @@ function printInLight() {
   window.addEventListener("afterprint", () => (root.dataset.theme = theme));
 }
 
+// A link into a fold opens it: the mark beside an equation leads to the cell that checks it.
+function openTarget() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const fold = target?.closest("details") ?? target?.querySelector("details.hide");
+  if (!fold || fold.open) return;
+  fold.open = true;
+  target.scrollIntoView();
+}
+
+// The theme brings back where the sidebar was; the page that is read comes first.
+function showWhereWeAre() {
+  const sidebar = document.querySelector(".bd-sidebar-primary");
+  const here = [...document.querySelectorAll(".bd-sidebar-primary .current.active")].pop();
+  if (!here || !sidebar) return;
+  const { top, bottom } = here.getBoundingClientRect();
+  if (top < 0 || bottom > window.innerHeight) sidebar.scrollTop += top - window.innerHeight / 3;
+}
+
 function whenReady() {
   for (const stop of document.querySelectorAll("button.copybtn, a.headerlink")) stop.tabIndex = -1;
   const mathematics = window.MathJax?.startup?.promise ?? Promise.resolve();
   mathematics.then(fit);
   window.addEventListener("resize", fit);
   document.addEventListener("click", () => requestAnimationFrame(fit)); // it may have opened a box
+  window.addEventListener("hashchange", openTarget);
+  openTarget();
+  showWhereWeAre();
 }
 
 printInLight();

@@ -398,6 +398,49 @@ def test_what_is_read_and_solved_is_remembered(browser, address, tmp_path):
     visit.context.close()
 
 
+def test_a_mark_opens_the_fold_that_it_leads_to(browser, address):
+    visit = Visit(browser, address, "notebooks/09_masks.html")
+    fold = visit.page.locator(".cell[id^=check-] details.hide, .cell:has([id^=check-]) details.hide").first
+    name = fold.locator("xpath=ancestor-or-self::*[starts-with(@id, 'check-')]").first.get_attribute("id")
+    assert not fold.evaluate("fold => fold.open")
+    visit.page.locator(f'a.evidence[href="#{name}"]').click()
+    visit.page.wait_for_function("fold => fold.open", arg=fold.element_handle())
+    visit.page.reload(wait_until="load")  # an address that is opened anew
+    visit.page.wait_for_function("fold => fold.open", arg=fold.element_handle())
+    visit.context.close()
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("notebooks/[0-9]*.ipynb")), ids=lambda path: path.stem)
+def test_folds_say_what_they_hold_and_checks_what_they_show(path):
+    page = (SITE / f"notebooks/{path.stem}.html").read_text(encoding="utf-8")
+    assert "Show code cell" not in page
+    told = re.findall(r'<ul class="established".*?</ul>', page, re.DOTALL)
+    assert told and all(re.search(r'href="#equation-eq-[\w-]+">\(\d+\.\d+\)</a> [a-z]', one) for one in told)
+
+
+@pytest.mark.parametrize(
+    ("page", "before", "behind"),
+    [
+        ("09_masks", "08_attention", "10_multi_head"),
+        ("exercises/09_masks", "09_masks", "solutions/09_masks"),
+        ("solutions/09_masks", "exercises/09_masks", "10_multi_head"),
+    ],
+)
+def test_previous_and_next_lead_from_chapter_to_chapter(page, before, behind, browser, address):
+    visit = Visit(browser, address, f"notebooks/{page}.html")
+    for side, wanted in (("left-prev", before), ("right-next", behind)):
+        link = visit.page.locator(f"a.{side}")
+        assert link.evaluate("a => new URL(a.href).pathname") == f"/notebooks/{wanted}.html"
+    visit.context.close()
+
+
+def test_the_sidebar_shows_where_one_is(browser, address):
+    visit = Visit(browser, address, "notebooks/19_speed.html")
+    here = visit.page.locator(".bd-sidebar-primary .current.active").last
+    assert 0 < here.bounding_box()["y"] < visit.page.viewport_size["height"]
+    visit.context.close()
+
+
 @pytest.mark.parametrize("word", ["softmax", "backpropagation"])
 def test_search_finds_a_word_of_the_book(word, browser, address):
     search = Visit(browser, address, f"search.html?q={word}")
