@@ -212,10 +212,13 @@ class Program:
 
 def source_of(function):
     """The source of a function; raises ValueError that names it if there is none."""
+    name = getattr(function, "__name__", repr(function))
     try:
-        return inspect.getsource(function)
+        source = inspect.getsource(function)
+        if name not in source:  # Python 3.13 takes what "python -c" was given for that of any "<string>"
+            raise OSError("what is there is another text")
+        return source
     except (OSError, TypeError) as error:
-        name = getattr(function, "__name__", repr(function))
         raise ValueError(
             f"{name}: expected a function whose source is in a file or a cell: {error}"
         ) from error
