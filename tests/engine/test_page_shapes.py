@@ -91,3 +91,9 @@ def test_a_size_that_no_array_has():
     assert one.given(letters="D, F size").number("eq-a", D=3, F=5) == 11
     with pytest.raises(AssertionError):
         Page("$$ 2D + F = F + D $$ (eq-a)").given(letters="D, F size").prove("eq-a")
+
+
+def test_the_sides_whose_number_nobody_asks_for_need_not_be_read():
+    sides = r"\begin{aligned} \|\mathbf{X}\| &\approx 3^{F} \quad\text{by hand} \\ &= 2^F \end{aligned}"
+    one = Page(f"{TABLE} $$ {sides} $$ (eq-a)")
+    assert one.given(letters="F size").number("eq-a", F=3) == 8

@@ -269,9 +269,13 @@ CASES = {
         ],
     ),
     "cases that rarely come up": (
-        "g (D); z; R > 0; y",
+        "g (D); z; R > 0; y; q (D) distribution",
         (),
         [
+            r"≈ \sum_j g_j^2 \ge 0",
+            r"≈ e^z \ge 1 + z",
+            r"≈ -\sum_j q_j \ln q_j \le \ln D",
+            r"≈ R + e^{z} > z",
             r"≈ \min(z, R) = \frac{z + R - |z - R|}{2}",
             r"≈ [z > 9 R] + [z \le 9 R] = 1",
         ],
@@ -280,6 +284,9 @@ CASES = {
             r"\max(z, -30 R) = z",
             r"[z > 9 R]\, y = 0 y",
             r"|z + 20 R| = z + 20 R",
+            r"\sum_j g_j^2 > 0",
+            r"e^z > 1 + z",
+            r"-\sum_j q_j \ln q_j < \ln D",
         ],
     ),
 }  # fmt: skip

@@ -387,6 +387,7 @@ class Given:
             sizes, values = _restricted(reading, restrictions, rng, small, wide=n >= count)
             if not any(_differentiates(t) for c in claims for t in c[::2]):
                 self._at_zero(reading, claims, restrictions, sizes, values, rng)
+                self._at_ties(reading, claims, restrictions, sizes, values)
             for left, relation, right in claims:
                 for case, seen in _compare(reading, sizes, values, left, relation, right, rng).items():
                     cases.setdefault(case, set()).update(seen)
@@ -407,6 +408,26 @@ class Given:
                 for left, relation, right in claims:
                     _compare(reading, sizes, at_zero, left, relation, right, rng)
 
+    @staticmethod
+    def _at_ties(reading, claims, restrictions, sizes, values):
+        """See that < and > are so where all entries of an array are one number, and where this is 0."""
+        strict = [claim for claim in claims if claim[1] in "<>"]
+        for level in (1, 0) if strict else ():
+            tied = dict(values)
+            for name, value in values.items():
+                if (kind := reading.array(name).kind) in ("array", "positive", "distribution"):
+                    tied[name] = np.full_like(value, np.mean(value) * (level if kind == "array" else 1))
+            for left, relation, right in strict:
+                walk = Torch(reading, sizes, tied, depth_of(reading, left, right))
+                if not all(_true(walk, r) for r in restrictions):
+                    continue
+                for at in _everywhere(walk, left, right):
+                    a, b = (_value(walk, t, at) for t in (left, right))
+                    if math.isfinite(a) and math.isfinite(b) and not _related(a, relation, b, 0.0):
+                        raise AssertionError(
+                            f"not {relation} at equal numbers: left = {a:.9g}, right = {b:.9g}"
+                        )
+
     def number(self, label, part=-1, **values):
         """The number that an equation gives for some values: its last side, or that of another statement.
 
@@ -415,17 +436,18 @@ class Given:
                 lambda_ for λ
         """
         with _placed(label):
-            reading = self._reading(*split(self.page.tex(label)))
+            chosen = stated(self.page.tex(label))[part]._replace(words="")
+            beside = [s for s in split(self.page.tex(label)) if s.opens(DEFINING)]
+            reading = self._reading(chosen._replace(sides=chosen.sides[-1:]), *beside)
             values = {name.removesuffix("_"): value for name, value in values.items()}
             for name, value in values.items():
                 if name not in reading.sizes and reading.named(name) is None:
                     reading.declare(
                         f"{name} ({', '.join(map(str, np.shape(value)))})" if np.ndim(value) else name
                     )
-            for statement in split(self.page.tex(label)):
-                if statement.opens(DEFINING) and self._defines(reading, statement):
+            for statement in beside:
+                if self._defines(reading, statement):
                     reading.define(statement, label)
-            chosen = stated(self.page.tex(label))[part]
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
             given = {reading.named(n): np.asarray(v) for n, v in values.items() if n not in sizes}
@@ -879,12 +901,18 @@ def _fails(reading, sizes, values, claims, rng):
 
 def _true(walk, restriction):
     left, relation, right = restriction
-    places = [p for t in (left, right) for p in places_of(t)]
-    for combination in itertools.product(*(walk.every(p.range) for p in places)):
-        at = dict(zip(places, combination))
+    for at in _everywhere(walk, left, right):
         if not _related(plain(walk.value(left, at)), relation, plain(walk.value(right, at)), 0.0):
             return False
     return True
+
+
+def _everywhere(walk, *terms):
+    """The values that the free indices of some terms have together, {Place: index}."""
+    places = list(dict.fromkeys(p for t in terms for p in places_of(t)))
+    if unknown := [place for place in places if place.range.known is None]:
+        raise Unreadable(f"nothing says what {unknown[0]} is, or what it runs over")
+    return [dict(zip(places, index)) for index in itertools.product(*(walk.every(p.range) for p in places))]
 
 
 def _related(a, relation, b, slack):
@@ -902,15 +930,11 @@ def _compare(reading, sizes, values, left, relation, right, rng, most=24):
     """Both sides at some random indices. Returns which cases of minima, conditions and |x| came up."""
     if relation == "≈":
         raise Unreadable("≈ says of no number how near it is")
-    places = list(dict.fromkeys(p for t in (left, right) for p in places_of(t)))
-    for place in places:
-        if place.range.known is None:
-            raise Unreadable(f"nothing says what {place} is, or what it runs over")
     walk = Torch(reading, sizes, values, depth_of(reading, left, right))
-    everywhere = list(itertools.product(*(walk.every(p.range) for p in places)))
+    everywhere = _everywhere(walk, left, right)
     differs = compared = 0
     for n in rng.permutation(len(everywhere))[:most]:
-        at = dict(zip(places, everywhere[n]))
+        at = everywhere[n]
         a, b = (_value(walk, t, at) for t in (left, right))
         if a != a and b != b:
             continue  # where both are 0/0, nothing is claimed
