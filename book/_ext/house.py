@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 # What of MathJax a page may ask for: the parts that _config.yml names, and what these load when needed.
 MATHJAX = ("startup.js", "core.js", "input/tex.js", "input/tex/extensions", "output/chtml.js")
 MATHJAX += ("output/chtml/fonts", "a11y/assistive-mml.js")
+AHEAD = ("core.js", "input/tex.js", "output/chtml.js", "output/chtml/fonts/tex.js", "a11y/assistive-mml.js")
 MARK = re.compile(r"\s*# (BEGIN|END) SOLUTION")
 NOTEBOOK = re.compile(r"notebooks/(exercises/|solutions/)?(\d\d_\w+)")
 
@@ -65,6 +66,15 @@ def copy_mathjax(app, exception):
     for part in MATHJAX:
         target = app.outdir / "_static" / "mathjax" / part
         copy_asset(source / part, target if (source / part).is_dir() else target.parent)
+
+
+def mathjax_ahead(app, pagename, templatename, context, doctree):
+    """MathJax asks for its parts one after another; a page with formulas fetches them together."""
+    if 'class="math' not in context.get("body", ""):
+        return
+    addresses = [context["pathto"](f"_static/mathjax/{part}", resource=True) for part in AHEAD]
+    links = "".join(f'<link rel="preload" as="script" href="{address}">\n' for address in addresses)
+    context["metatags"] = context.get("metatags", "") + links
 
 
 class Pictures(HTMLParser):
@@ -256,6 +266,7 @@ def setup(app):
         mark_as_read,
         progress,
         description,
+        mathjax_ahead,
         no_idle_files,
     )
     for change in changes:

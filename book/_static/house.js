@@ -27,6 +27,37 @@ function fit() {
   reachableBoxes();
 }
 
+// Formulas that are in sight are set first, then those nearest to it: a chapter has hundreds, and a slow phone
+// needs many seconds for all. Until a formula is set its TeX is hidden, see house.css.
+const AT_ONCE = 20;
+
+function outOfSight(formula) {
+  const { top, bottom, width } = formula.getBoundingClientRect();
+  return width === 0 ? Infinity : Math.max(0, top - window.innerHeight, -bottom); // 0 wide in a closed fold
+}
+
+async function setFormulas() {
+  const waiting = new Set(document.querySelectorAll(".math"));
+  while (waiting.size) {
+    const away = new Map([...waiting].map((formula) => [formula, outOfSight(formula)]));
+    const near = [...waiting].sort((a, b) => away.get(a) - away.get(b));
+    const next = near.slice(0, near.filter((formula) => away.get(formula) === 0).length || AT_ONCE);
+    await MathJax.typesetPromise(next);
+    for (const formula of next) waiting.delete(formula);
+    await new Promise((resume) => setTimeout(resume)); // the page may scroll and be read
+  }
+  await MathJax.typesetPromise(); // what stands elsewhere, such as in what cells print
+}
+
+if (window.MathJax) {
+  document.documentElement.classList.add("setting-formulas");
+  window.MathJax.startup = { ...window.MathJax.startup, pageReady: () => setFormulas().finally(showTeX) };
+}
+
+function showTeX() {
+  document.documentElement.classList.remove("setting-formulas");
+}
+
 // Paper is white, whatever the screen is.
 function printInLight() {
   const root = document.documentElement;
@@ -58,6 +89,7 @@ function showWhereWeAre() {
 
 function whenReady() {
   for (const stop of document.querySelectorAll("button.copybtn, a.headerlink")) stop.tabIndex = -1;
+  if (!window.MathJax?.version) showTeX(); // it could not be loaded
   const mathematics = window.MathJax?.startup?.promise ?? Promise.resolve();
   mathematics.then(fit);
   window.addEventListener("resize", fit);
