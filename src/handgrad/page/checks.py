@@ -26,7 +26,7 @@ from .meaning import Place, Sentence, Term, items_of, letter_of, number, show_ra
 from .reading import Reading, entries_of, names_in
 from .shapes import Shapes
 from .steps import has_steps, prove_steps
-from .tree import CLAIMING, CONDITIONS, DEFINING, FOLLOWING, Unreadable, parse, split
+from .tree import CLAIMING, CONDITIONS, DEFINING, FOLLOWING, Unreadable, by_rows, parse, split
 
 DISPLAY = re.compile(
     r"(?<!\\)\$\$(?P<tex>.*?)(?:\\tag\{[\w.]+\} *% *(?P<kept>eq-[\w-]+)\s*)?(?<!\\)\$\$"
@@ -206,13 +206,14 @@ class Given:
     # ---- claims
 
     def claims(self, label):
-        """The claims of an equation: triples (left, relation, right) of Terms, with their reading.
+        """The claims of an equation, in groups with their conditions: [(reading, claims, restrictions)].
 
-        What stands behind "with" defines a letter for this equation, if nobody did before; what stands behind
-        "if" or "for" is a condition: a letter is replaced, or a relation restricts the numbers drawn.
+        A claim is a triple (left, relation, right) of Terms. What stands behind "with" defines a letter for
+        this equation, if nobody did before; what stands behind "if" or "for" is a condition: a letter is
+        replaced, or a relation restricts the numbers drawn.
         """
         with _placed(label):
-            return self._claims(split(self.page.tex(label)), label)
+            return [self._claims(group, label) for group in by_rows(split(self.page.tex(label)))]
 
     def _claims(self, statements, label):
         local, rest = self._reading(*statements), []
@@ -317,21 +318,25 @@ class Given:
         refutation.
         """
         for label in _some(labels):
-            reading, claims, restrictions = self.claims(label)
             with _placed(label):
-                for count, claim in enumerate(claims, start=1):
-                    what = f"{label}, claim {count} of {len(claims)}"
-                    try:
-                        for signs in _signs(reading, restrictions):
-                            _prove(reading, *claim, what, signs)
-                    except NotProved:
-                        raise
-                    except AssertionError:
-                        if _fails_as_declared(reading, claim, restrictions):
-                            raise
-                        raise NotProved(f"{what}: it holds for the numbers declared, not for all") from None
-                _needed(reading, claims, restrictions)
+                for reading, claims, restrictions in self.claims(label):
+                    self._prove(reading, claims, restrictions, label)
                 _judge(self, label)
+
+    @staticmethod
+    def _prove(reading, claims, restrictions, label):
+        for count, claim in enumerate(claims, start=1):
+            what = f"{label}, claim {count} of {len(claims)}"
+            try:
+                for signs in _signs(reading, restrictions):
+                    _prove(reading, *claim, what, signs)
+            except NotProved:
+                raise
+            except AssertionError:
+                if _fails_as_declared(reading, claim, restrictions):
+                    raise
+                raise NotProved(f"{what}: it holds for the numbers declared, not for all") from None
+        _needed(reading, claims, restrictions)
 
     def refuses(self, *formulas):
         """Refute each of these formulas of the running text, ``$…$``, printed there as wrong.
@@ -340,17 +345,17 @@ class Given:
         """
         for formula in _some(formulas):
             with _placed(formula):
-                reading, claims, restrictions = self._claims(split(self.page.inline(formula)), formula)
-                for count, (left, relation, right) in enumerate(claims, start=1):
-                    try:
-                        for signs in _signs(reading, restrictions):
-                            _prove(reading, left, relation, right, f"{formula}, claim {count}", signs)
-                    except NotProved:
-                        raise
-                    except AssertionError:
-                        break
-                else:
-                    raise AssertionError("it is right, and was expected to be wrong")
+                groups = [self._claims(g, formula) for g in by_rows(split(self.page.inline(formula)))]
+                try:
+                    for reading, claims, restrictions in groups:
+                        for claim in claims:
+                            for signs in _signs(reading, restrictions):
+                                _prove(reading, *claim, formula, signs)
+                except NotProved:
+                    raise
+                except AssertionError:
+                    continue
+                raise AssertionError("it is right, and was expected to be wrong")
 
     def holds(self, *labels, draws=2):
         """Compute both sides of these equations on random numbers; raise an AssertionError if they differ.
@@ -361,19 +366,19 @@ class Given:
         if draws < 2:
             raise ValueError(f"draws: expected 2 or more, got {draws}")
         for label in _some(labels):
-            reading, claims, restrictions = self.claims(label)
             with _placed(label):
-                bounds = any(relation not in "=≠" for _, relation, _ in claims)  # few numbers tell little
-                self._draws(reading, claims, restrictions, draws * (8 if bounds else 1), label)
-                _needed(reading, claims, restrictions)
+                for reading, claims, restrictions in self.claims(label):
+                    bounds = any(relation not in "=≠" for _, relation, _ in claims)  # few numbers tell little
+                    self._draws(reading, claims, restrictions, draws * (8 if bounds else 1), label)
+                    _needed(reading, claims, restrictions)
                 _judge(self, label)
 
     def holds_for_small_sizes(self, label):
         """As `holds`, once, with sizes of 2 and 3: quick, and lets pass what is true of those."""
-        reading, claims, restrictions = self.claims(label)
         with _placed(label):
-            self._draws(reading, claims, restrictions, 1, label, small=True)
-            _needed(reading, claims, restrictions)
+            for reading, claims, restrictions in self.claims(label):
+                self._draws(reading, claims, restrictions, 1, label, small=True)
+                _needed(reading, claims, restrictions)
 
     def _draws(self, reading, claims, restrictions, count, label, small=False):
         """Compare on so many draws, and on more of them until each case of a claim has come up."""
@@ -476,19 +481,20 @@ class Given:
 
     def grounds(self, label):
         """The labels of the printed definitions on which the claims of an equation rest."""
-        reading, claims, _ = self.claims(label)
-        terms = [t for claim in claims for t in claim[::2]]
-        names = {name for t in terms for name in names_in(t)}
-        if any(_takes_gradient(t) for t in terms):
-            names |= {reading.loss or reading.output}
-        reached = set().union(*(_reached(reading, name) for name in names))
-        return {reading.definitions[n].label for n in reached & {*reading.definitions}} - {"", label}
+        found = set()
+        for reading, claims, _ in self.claims(label):
+            terms = [t for claim in claims for t in claim[::2]]
+            names = {name for t in terms for name in names_in(t)}
+            if any(_takes_gradient(t) for t in terms):
+                names |= {reading.loss or reading.output}
+            reached = set().union(*(_reached(reading, name) for name in names))
+            found |= {reading.definitions[n].label for n in reached & {*reading.definitions}}
+        return found - {"", label}
 
     def shown(self, label):
         """What was read of an equation: its claims, entry by entry, and what each index runs over."""
-        reading, claims, _ = self.claims(label)
         lines = []
-        for left, relation, right in claims:
+        for left, relation, right in (claim for _, claims, _ in self.claims(label) for claim in claims):
             lines.append(f"{show(left)} {relation} {show(right)}")
             ranges = {p.name: show_range(p.range) for t in (left, right) for p in places_of(t, bound=True)}
             lines += (

@@ -1123,6 +1123,8 @@ class Sentence:
         if name in self.reading.branches and name not in self.reading.definitions:
             raise Unreadable(f"nothing says at which point the function {name} is meant")
         array = self.reading.array(name)
+        if array.kind in ("function", "logistic"):
+            raise Unreadable(f"the function {name} without its argument, or with a script")
         places, later = [], []
         for tree in above:
             inner = in_brackets(tree)

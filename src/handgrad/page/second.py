@@ -20,7 +20,7 @@ import numpy as np
 from .functions import NAMED
 from .meaning import Letter, clauses, digits, in_brackets, items_of, letter_of, written
 from .reading import ITEM, letter_named, qualifier
-from .tree import CLAIMING, CONDITIONS, DEFINING, Unreadable, only, parse, scan, split
+from .tree import CLAIMING, CONDITIONS, DEFINING, Unreadable, by_rows, only, parse, scan, split
 
 SLACK = 1e-9
 """Relative to the largest finite number of both sides, in float64, after hundreds of operations."""
@@ -1384,9 +1384,10 @@ def judge(given, label, draws=2):
 
     Raises AssertionError where they differ, Unjudged for a form that this reading does not know.
     """
-    statements = split(given.page.tex(label))
+    rng = np.random.default_rng(len(label) + 1)
     try:
-        return _judged(given, statements, label, np.random.default_rng(len(label) + 1), draws)
+        groups = by_rows(split(given.page.tex(label)))
+        return sum(_judged(given, group, label, rng, draws) for group in groups)
     except NeedSize as error:
         raise Unjudged(f"the length of an index, {error}") from None
     except Unreadable as error:
@@ -1456,7 +1457,9 @@ def _compare(second, statement, label):
             x, y = both(lambda s, t: torch.stack(torch.broadcast_tensors(s, t)), a, b).t.detach()
             known = ~(x.isnan() & y.isnan())  # where both are 0/0, nothing is claimed
             if bool((x.isnan() != y.isnan()).any()) or not bool(known.any()):
-                raise Unjudged("no number on one side")
+                if any(free.kind.startswith("in {") for free in second.letters_free.values()):
+                    raise Unjudged("no number on one side, such as of a row that masks all keys")
+                raise AssertionError(f"{label}: one side has no value: say where it has, as for x > 0")
             x, y = x[known], y[known]
             finite = torch.stack([x, y]).nan_to_num(posinf=0.0, neginf=0.0)
             slack = max(SLACK * float(finite.abs().max()), ROUNDING)

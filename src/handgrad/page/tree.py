@@ -84,10 +84,11 @@ class Statement(NamedTuple):
     words: str
     sides: tuple
     relations: tuple
+    rows: tuple = (0, 0)  # of the formula, in which it begins and ends
 
     def behind_first(self):
         """What a definition a = b = c claims besides: b = c. None, of a = b."""
-        return Statement("", self.sides[1:], self.relations[1:]) if self.relations[1:] else None
+        return Statement("", self.sides[1:], self.relations[1:], self.rows) if self.relations[1:] else None
 
     def opens(self, words):
         """Whether what stands before it opens with one of these words: "for", but not "forward"."""
@@ -300,11 +301,14 @@ def split(tex):
 
     A line that begins with a relation or a sign goes on with the one before it, as does one inside a bracket.
     """
-    parts, words = [[]], [""]
+    parts, words, rows, row = [[]], [""], [[0, 0]], 0
     level, tables, tokens = 0, 0, scan(tex)
     for place, token in enumerate(tokens):
         level += _LEVEL.get(token.type, 0)
         tables += {"BEGIN": 1, "END": -1}.get(token.type, 0)
+        row += token.type == "ROW" and not tables
+        if token.type not in ("ROW", "SPACE"):
+            rows[-1] = [rows[-1][0] if parts[-1] or words[-1] else row, row]
         ends = token.type in ("COMMA", "SEMICOLON", "COLON", "ROW", "SPACE", "TEXT", "STOP") and level == 0
         if not ends:
             if token.type not in ("ROW", "SPACE", "STOP") or tables and token.type == "ROW":
@@ -331,15 +335,38 @@ def split(tex):
         if parts[-1]:
             parts.append([])
             words.append("")
+            rows.append([row, row])
         if token.type == "TEXT":
             words[-1] = f"{words[-1]} {token.value}".strip()
     found = []
-    for part, before in zip(parts, words):
+    for part, before, where in zip(parts, words, rows):
         if part:
-            found.append(_chain(part, before))
+            found.append(_chain(part, before)._replace(rows=tuple(where)))
         elif before and found:
-            found.append(Statement(before, (), ()))
+            found.append(Statement(before, (), (), tuple(where)))
     return found
+
+
+def by_rows(statements):
+    """The statements of a formula in groups, each with the conditions of its claims.
+
+    A condition is of all claims, unless it stands behind a claim in a row below others: then of that.
+    """
+    claims, shared, groups, known = [], [], [], False
+    for statement in statements:
+        known = statement.opens(CONDITIONS) or known and statement.words == ""  # for x > 0, y > 0
+        row = statement.rows[0]
+        beside = [s for s in claims if s.rows[1] == row]
+        if known and groups and groups[-1][0].rows[1] == row:
+            groups[-1].append(statement)
+        elif known and beside and any(s.rows[1] < row for s in claims):
+            groups.append([*beside, statement])
+            claims = [s for s in claims if s not in beside]
+        elif known or statement.opens(DEFINING) or not statement.relations:
+            shared.append(statement)
+        else:
+            claims.append(statement)
+    return [[s for s in statements if s in group or s in shared] for group in (claims, *groups)]
 
 
 def _chain(tokens, words):
@@ -451,7 +478,22 @@ def parse(tokens):
                 raise Unreadable(
                     "a square bracket as an exponent: write x^2 for a power, x^{(2)} for an index"
                 )
+    for product in tree.find_data("product"):
+        for before, behind in zip(product.children, product.children[1:]):
+            if (
+                _numeral(before)
+                and getattr(behind, "data", "") == "factor"
+                and behind.children[0].data == "frac"
+            ):
+                if all(_numeral(only(part, "factor")) for part in behind.children[0].children):
+                    raise Unreadable(
+                        "a number before a fraction of numbers, such as 2½, or 2 · ½? Write a dot"
+                    )
     return tree
+
+
+def _numeral(factor):
+    return getattr(factor, "data", "") == "factor" and factor.children[0].data == "number"
 
 
 def _braced_sign(product):
