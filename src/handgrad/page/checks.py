@@ -26,7 +26,7 @@ from .meaning import Place, Sentence, Term, items_of, letter_of, number, show_ra
 from .reading import Reading, entries_of, names_in
 from .shapes import Shapes
 from .steps import has_steps, prove_steps
-from .tree import CLAIMING, CONDITIONS, DEFINING, FOLLOWING, Unreadable, by_rows, parse, split
+from .tree import CLAIMING, CONDITIONS, DEFINING, FOLLOWING, Unreadable, by_rows, conditions_in, parse, split
 
 DISPLAY = re.compile(
     r"(?<!\\)\$\$(?P<tex>.*?)(?:\\tag\{[\w.]+\} *% *(?P<kept>eq-[\w-]+)\s*)?(?<!\\)\$\$"
@@ -223,11 +223,7 @@ class Given:
                 statement = statement.behind_first()
             if statement:
                 rest.append(statement)
-        conditions = []
-        for before, statement in zip([None, *rest], rest):
-            if statement.opens(CONDITIONS) or before in conditions and not statement.words:
-                conditions.append(statement)
-        restrictions = []
+        conditions, restrictions = conditions_in(rest), []
         for place, condition in enumerate(conditions):
             if other := re.search(r"\b(some|any|no|not|only|but|except|unless)\b", condition.words):
                 raise Unreadable(f"a condition with {other[0]!r}: write it for all, or with a relation")

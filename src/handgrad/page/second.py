@@ -20,7 +20,7 @@ import numpy as np
 from .functions import NAMED
 from .meaning import Letter, clauses, digits, in_brackets, items_of, letter_of, written
 from .reading import ITEM, letter_named, qualifier
-from .tree import CLAIMING, CONDITIONS, DEFINING, Unreadable, by_rows, only, parse, scan, split
+from .tree import CLAIMING, CONDITIONS, DEFINING, Unreadable, by_rows, conditions_in, only, parse, scan, split
 
 SLACK = 1e-9
 """Relative to the largest finite number of both sides, in float64, after hundreds of operations."""
@@ -1400,17 +1400,12 @@ def judge(given, label, draws=2):
 
 def _judged(given, statements, label, rng, draws):
     second = Second(given, statements, rng)
-    claims, conditions, before = [], [], None
-    for statement in statements:
-        if statement.opens(CONDITIONS) or before == "condition" and not statement.words and statement.sides:
-            conditions.append(statement)
-            before = "condition"
-        elif statement.opens(DEFINING) and second.learn(statement, beside=True):
+    claims, conditions = [], conditions_in(statements)
+    for statement in (s for s in statements if s not in conditions):
+        if statement.opens(DEFINING) and second.learn(statement, beside=True):
             claims += filter(None, [statement.behind_first()])
-            before = None
         elif statement.relations:
             claims.append(statement)
-            before = None
     if not claims:
         raise Unjudged("no claim")
     conditions = [c for c in conditions if c.relations and not second.assumed(c)]
@@ -1455,7 +1450,7 @@ def _compare(second, statement, label):
             if a.open != b.open and not (a.t.numel() == 1 or b.t.numel() == 1):
                 raise Unjudged(f"sides of unlike shapes, {a.names} and {b.names}")
             x, y = both(lambda s, t: torch.stack(torch.broadcast_tensors(s, t)), a, b).t.detach()
-            known = ~(x.isnan() & y.isnan())  # where both are 0/0, nothing is claimed
+            known = x.isfinite() | y.isfinite()  # where neither has a value, nothing is claimed
             if bool((x.isnan() != y.isnan()).any()) or not bool(known.any()):
                 if any(free.kind.startswith("in {") for free in second.letters_free.values()):
                     raise Unjudged("no number on one side, such as of a row that masks all keys")

@@ -6,6 +6,7 @@ before it. `parse` reads one side by the grammar below. A formula that reads in 
 refused.
 """
 
+import itertools
 import re
 from typing import NamedTuple
 
@@ -57,13 +58,12 @@ CLOSING = {"HELD", "CLOSE", "ERAUQS", "RBRACE", "ELGNA", "SBA", "MRON", "END", "
 CONDITIONS = ("if", "for", "whenever", "whatever", "where all", "at")
 """The words before what is no claim, but says when one holds."""
 DEFINING = ("with", "where")
-CLAIMING = ("so that", "that is")
+CLAIMING = ("so", "hence", "that is")
 """The words before what follows from the rest, and defines nothing."""
 FOLLOWING = {
     *DEFINING,
     *CLAIMING,
-    "so",
-    "hence",
+    "so that",
     "and",
     "exactly where",
     "forward",
@@ -347,26 +347,52 @@ def split(tex):
     return found
 
 
+def conditions_in(statements):
+    """The statements that say when others hold: behind "if" or "for", and beside these, for x > 0, y > 0.
+
+    Raises Unreadable for an equation beside a condition, which may be a claim, unless it gives one letter.
+    """
+    found, before = [], None
+    for statement in statements:
+        beside = found and statement.words in ("", "and") and found[-1].rows[1] == statement.rows[0]
+        if statement.opens(CONDITIONS):
+            found.append(statement)
+        elif beside and found[-1] is before:
+            if "=" in statement.relations and not _one_letter(statement.sides[0]):
+                raise Unreadable("an equation behind a condition: write it before, or in a row of its own")
+            found.append(statement)
+        before = statement
+    return found
+
+
+def _one_letter(tokens):
+    depths = itertools.accumulate(_LEVEL.get(token.type, 0) for token in tokens)
+    return [t.type for t, depth in zip(tokens, depths) if depth == 0 and t.type in ("LETTER", "FONT")] in (
+        ["LETTER"],
+        ["FONT"],
+    )
+
+
 def by_rows(statements):
     """The statements of a formula in groups, each with the conditions of its claims.
 
-    A condition is of all claims, unless it stands behind a claim in a row below others: then of that.
+    A condition is of the claims in its row, and of those that follow from them with "so"; in a row of its
+    own, or where all claims stand in one row, it is of all.
     """
-    claims, shared, groups, known = [], [], [], False
-    for statement in statements:
-        known = statement.opens(CONDITIONS) or known and statement.words == ""  # for x > 0, y > 0
-        row = statement.rows[0]
-        beside = [s for s in claims if s.rows[1] == row]
-        if known and groups and groups[-1][0].rows[1] == row:
-            groups[-1].append(statement)
-        elif known and beside and any(s.rows[1] < row for s in claims):
-            groups.append([*beside, statement])
-            claims = [s for s in claims if s not in beside]
-        elif known or statement.opens(DEFINING) or not statement.relations:
+    conditions, shared, rows, row = conditions_in(statements), [], {}, None
+    for statement in (s for s in statements if s not in conditions):
+        if statement.opens(DEFINING) or not statement.relations:
             shared.append(statement)
         else:
-            claims.append(statement)
-    return [[s for s in statements if s in group or s in shared] for group in (claims, *groups)]
+            row = row if row is not None and statement.opens(CLAIMING) else statement.rows[1]
+            rows.setdefault(row, []).append(statement)
+    scoped = {}
+    for condition in conditions:
+        of = [row for row, claims in rows.items() if any(s.rows[1] == condition.rows[0] for s in claims)]
+        (scoped.setdefault(of[0], []) if of and len(rows) > 1 else shared).append(condition)
+    common = [claim for row, claims in rows.items() if row not in scoped for claim in claims]
+    groups = [common] * bool(common) + [rows[row] + found for row, found in scoped.items()]
+    return [[s for s in statements if s in group or s in shared] for group in groups or [[]]]
 
 
 def _chain(tokens, words):
