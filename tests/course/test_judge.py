@@ -269,6 +269,7 @@ OBSERVED = [
     (on_y(lambda y: "y"), r"array of real numbers.*`str`"),
     (on_y(lambda y: y * Symbol("D")), r"array of real numbers.*holds an? `.*is one of your names a symbol"),
     (on_y(lambda y: {"y": y}), r"array of real numbers.*`dict`"),
+    (on_y(lambda y: (y,)), r"^y stands in a tuple of one: is there a comma behind it\?$"),
     (on_y(lambda y: y * np.arange(1, y.shape[-1] + 1)), r"not by a mistake known here.*index \(0, 0, \d\)"),
     (on_y(lambda y: y if len(y) < 4 else y + 7), r"Wrong only in “few positions”"),
     (on_y(lambda y: y if len(y) > 3 else y + 7), r"Right only in “few positions”"),

@@ -136,6 +136,8 @@ def read(result, outputs):
     for name, part in zip(outputs, parts):
         if part is None:
             return Failure(f"{name} is None. Did you forget to compute or to return it?", "None")
+        if isinstance(part, tuple) and len(part) == 1 and isinstance(part[0], np.ndarray):
+            return Failure(f"{name} stands in a tuple of one: is there a comma behind it?", "count")
         try:
             array = np.asarray(part)
         except Exception:
