@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from book._ext import chapter_graph, chapter_map
-from handgrad.course import judge, plan
+from handgrad.course import evidence, judge, plan
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = plan.chapters(ROOT)
@@ -23,6 +23,17 @@ def test_every_exercise_of_the_judge_is_set_once():
     assert sorted(set_there) == sorted(name for names in known.values() for name in names)
     for chapter in CHAPTERS:
         assert list(chapter.names) == known[chapter.topic]
+
+
+def test_the_first_page_says_how_much_there_is():
+    text = (ROOT / "book/intro.md").read_text(encoding="utf-8")
+    said = re.search(r"(\d+)\nchapters, (\d+) numbered .* (\d+) exercises", text).groups()
+    chapters, labels, exercises = map(int, said)
+    assert chapters == len(CHAPTERS)
+    assert labels == sum(
+        len(evidence.equations(notebook)) for _, notebook in evidence.chapters(ROOT / "notebooks")
+    )
+    assert exercises == sum(len(chapter.names) for chapter in CHAPTERS)
 
 
 # The map ----------------------------------------------------------------------------------------------------
