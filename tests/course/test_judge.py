@@ -347,9 +347,9 @@ def test_the_draws_are_what_their_names_say():
     assert normal("B H*K")(rng, sizes).shape == (3, 6) and np.all(scales("D")(rng, sizes) != 1)
     seen = mask("B T S")(rng, sizes)
     assert seen.dtype == bool and seen[..., :2].all() and not seen[0, 0, 2:].any() and seen[1:, :, 2:].any()
-    drawn = cases(
-        {"x": normal("B D"), "n": number(3)}, {"twos": {"x": normal("B D").then(lambda x: 0 * x + 2)}}
-    )
+    twos = {"twos": {"x": normal("B D").then(lambda x: 0 * x + 2)}}
+    drawn, others = (cases({"x": normal("B D"), "n": number(3)}, twos, seed) for seed in (7, 8))
+    assert not np.array_equal(drawn[0].inputs[0], others[0].inputs[0])
     assert [case.name for case in drawn] == [*SIZES, "twos"]
     assert all(set(case.sizes) == {"B", "D"} and case.inputs[1] == 3 for case in drawn)
     assert np.all(drawn[-1].inputs[0] == 2)
