@@ -143,8 +143,7 @@ def printed(jobs):
             page.emulate_media(media="print")
             if source.startswith("file:"):
                 page.goto(source, wait_until="load")
-                page.wait_for_function("!window.MathJax || window.MathJax.version")
-                page.evaluate("window.MathJax?.startup.promise.then(() => null)")
+                page.evaluate("document.fonts.ready.then(() => null)")
                 page.evaluate(PREPARE, sorted(places))
             else:
                 page.set_content(source)

@@ -29,8 +29,7 @@ def main(site):
         )
         for name, (path, parts) in PARTS.items():
             page.goto((site / path).as_uri(), wait_until="load")
-            page.wait_for_function("!window.MathJax || window.MathJax.version")
-            page.evaluate("window.MathJax?.startup.promise.then(() => null)")
+            page.evaluate("document.fonts.ready.then(() => null)")
             page.add_style_tag(content=".bd-header-article, .bd-header { display: none !important }")
             boxes = [page.locator(part).first.bounding_box() for part in parts]
             left, top = (min(box[side] for box in boxes) - ROOM for side in "xy")

@@ -1,6 +1,6 @@
 """What this book adds to Jupyter Book: a site that needs no other host, and pages that hold their promises.
 
-- Scripts and styles of other hosts are dropped; MathJax is copied from an installed package.
+- Scripts and styles of other hosts are dropped.
 - Every picture has words for readers who cannot see it. One without them is a warning, and a warning stops
   the build.
 - A chapter links its notebook, its exercises, its solutions, the chapters it needs and those that need it; at
@@ -10,7 +10,6 @@
 - Buttons that open a notebook elsewhere appear only when COURSE_REPOSITORY_URL says where.
 """
 
-import importlib.metadata
 import os
 import re
 from html import escape
@@ -21,16 +20,11 @@ import nbformat
 from docutils import nodes
 from nbclient.output_widget import OutputWidget
 from sphinx.util import logging
-from sphinx.util.fileutil import copy_asset
 
 from handgrad.course import plan
 
 logger = logging.getLogger(__name__)
 
-# What of MathJax a page may ask for: the parts that _config.yml names, and what these load when needed.
-MATHJAX = ("startup.js", "core.js", "input/tex.js", "input/tex/extensions", "output/chtml.js")
-MATHJAX += ("output/chtml/fonts", "a11y/assistive-mml.js")
-AHEAD = ("core.js", "input/tex.js", "output/chtml.js", "output/chtml/fonts/tex.js", "a11y/assistive-mml.js")
 MARK = re.compile(r"\s*# (BEGIN|END) SOLUTION")
 NOTEBOOK = re.compile(r"notebooks/(exercises/|solutions/)?(\d\d_\w+)")
 
@@ -55,26 +49,6 @@ def launch_buttons(app, config):
         "binderhub_url": "https://mybinder.org",
         "colab_url": "https://colab.research.google.com",
     }
-
-
-def copy_mathjax(app, exception):
-    if exception or app.builder.format != "html":
-        return
-    for file in importlib.metadata.distribution("sphinx-mathjax-offline").files:
-        if file.name == "startup.js":
-            source = Path(file.locate()).parent
-    for part in MATHJAX:
-        target = app.outdir / "_static" / "mathjax" / part
-        copy_asset(source / part, target if (source / part).is_dir() else target.parent)
-
-
-def mathjax_ahead(app, pagename, templatename, context, doctree):
-    """MathJax asks for its parts one after another; a page with formulas fetches them together."""
-    if 'class="math' not in context.get("body", ""):
-        return
-    addresses = [context["pathto"](f"_static/mathjax/{part}", resource=True) for part in AHEAD]
-    links = "".join(f'<link rel="preload" as="script" href="{address}">\n' for address in addresses)
-    context["metatags"] = context.get("metatags", "") + links
 
 
 class Pictures(HTMLParser):
@@ -256,7 +230,6 @@ def setup(app):
     app.connect("config-inited", only_our_assets)
     app.connect("config-inited", launch_buttons)
     app.connect("builder-inited", read_plan)
-    app.connect("build-finished", copy_mathjax)
     app.connect("source-read", without_marks)
     changes = (
         references_are_no_list,
@@ -266,7 +239,6 @@ def setup(app):
         mark_as_read,
         progress,
         description,
-        mathjax_ahead,
         no_idle_files,
     )
     for change in changes:

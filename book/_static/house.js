@@ -5,11 +5,10 @@ const BOXES = "div.math, .pst-scrollable-table-container, .output, pre, .cell_ou
 const SMALLEST = 0.7; // of its size, to which a formula shrinks before its box scrolls
 
 function fitFormulas() {
-  for (const formula of document.querySelectorAll('mjx-container[display="true"]')) {
-    formula.dataset.size ??= parseFloat(formula.style.fontSize) || 100;
-    formula.style.fontSize = `${formula.dataset.size}%`;
+  for (const formula of document.querySelectorAll(".katex-display")) {
+    formula.style.fontSize = "";
     const share = formula.clientWidth / formula.scrollWidth;
-    if (share < 1) formula.style.fontSize = `${formula.dataset.size * Math.max(SMALLEST, share - 0.01)}%`;
+    if (share < 1) formula.style.fontSize = `${100 * Math.max(SMALLEST, share - 0.01)}%`;
   }
 }
 
@@ -25,37 +24,6 @@ function reachableBoxes() {
 function fit() {
   fitFormulas();
   reachableBoxes();
-}
-
-// Formulas that are in sight are set first, then those nearest to it: a chapter has hundreds, and a slow phone
-// needs many seconds for all. Until a formula is set its TeX is hidden, see house.css.
-const AT_ONCE = 20;
-
-function outOfSight(formula) {
-  const { top, bottom, width } = formula.getBoundingClientRect();
-  return width === 0 ? Infinity : Math.max(0, top - window.innerHeight, -bottom); // 0 wide in a closed fold
-}
-
-async function setFormulas() {
-  const waiting = new Set(document.querySelectorAll(".math"));
-  while (waiting.size) {
-    const away = new Map([...waiting].map((formula) => [formula, outOfSight(formula)]));
-    const near = [...waiting].sort((a, b) => away.get(a) - away.get(b));
-    const next = near.slice(0, near.filter((formula) => away.get(formula) === 0).length || AT_ONCE);
-    await MathJax.typesetPromise(next);
-    for (const formula of next) waiting.delete(formula);
-    await new Promise((resume) => setTimeout(resume)); // the page may scroll and be read
-  }
-  await MathJax.typesetPromise(); // what stands elsewhere, such as in what cells print
-}
-
-if (window.MathJax) {
-  document.documentElement.classList.add("setting-formulas");
-  window.MathJax.startup = { ...window.MathJax.startup, pageReady: () => setFormulas().finally(showTeX) };
-}
-
-function showTeX() {
-  document.documentElement.classList.remove("setting-formulas");
 }
 
 // Paper is white, whatever the screen is.
@@ -89,9 +57,8 @@ function showWhereWeAre() {
 
 function whenReady() {
   for (const stop of document.querySelectorAll("button.copybtn, a.headerlink")) stop.tabIndex = -1;
-  if (!window.MathJax?.version) showTeX(); // it could not be loaded
-  const mathematics = window.MathJax?.startup?.promise ?? Promise.resolve();
-  mathematics.then(fit);
+  fit();
+  document.fonts.ready.then(fit);
   window.addEventListener("resize", fit);
   document.addEventListener("click", () => requestAnimationFrame(fit)); // it may have opened a box
   window.addEventListener("hashchange", openTarget);

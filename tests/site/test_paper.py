@@ -21,10 +21,10 @@ pytestmark = [
 WRONG = """least => {
     const cards = [...document.querySelectorAll('.sheet-card')];
     const out = (e, box) => e.getBoundingClientRect().right > box.getBoundingClientRect().right + 0.5;
-    const shown = e => !e.closest('mjx-assistive-mml');
+    const shown = e => !e.closest('.katex-mathml');
     const words = [...document.querySelectorAll('.cheat-sheet *')].filter(e =>
-        !e.closest('mjx-container') && [...e.childNodes].some(c => c.nodeType === 3 && c.data.trim()));
-    const formulas = [...document.querySelectorAll('.cheat-sheet mjx-container')];
+        !e.closest('.katex') && [...e.childNodes].some(c => c.nodeType === 3 && c.data.trim()));
+    const formulas = [...document.querySelectorAll('.cheat-sheet .katex')];
     const size = e => parseFloat(getComputedStyle(e).fontSize) * 0.75;
     return {
         wide: cards.flatMap(card => [...card.querySelectorAll('*')]

@@ -32,8 +32,8 @@ WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 # Serious findings of axe-core that are the theme's, not ours, each with its reason. None is left.
 FINDINGS_OF_THE_THEME = {}
 
-# Formulas that MathJax could not read, and commands that it did not know, which it prints in red.
-NOT_UNDERSTOOD = "mjx-merror, [data-mjx-error], mjx-mtext[style*='red']"
+# Formulas that KaTeX could not read, or only in part.
+NOT_UNDERSTOOD = ".math > code, .katex-error, .katex .mord[style*='color:#cc0000']"
 
 # When the browser has drawn the page anew.
 TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(null))))"
@@ -48,7 +48,7 @@ THIN_OUT = """() => {
         if (seen.has(word.className)) word.replaceWith(...word.childNodes);
         seen.add(word.className);
     }
-    for (const letters of document.querySelectorAll('mjx-container > mjx-math')) letters.replaceChildren();
+    for (const letters of document.querySelectorAll('.katex-html')) letters.replaceChildren();
 }"""
 
 # What is wider than the window of a phone: the page, things outside a box that scrolls, formulas.
@@ -56,13 +56,13 @@ TOO_WIDE = """() => ({
     page: document.documentElement.scrollWidth,
     things: [...document.querySelectorAll('article *')]
         .filter(e => e.getBoundingClientRect().right > innerWidth + 1
-            && !e.closest('div.math, .pst-scrollable-table-container, pre, mjx-container')
+            && !e.closest('div.math, .pst-scrollable-table-container, pre, .katex')
             && !e.closest('.output, .cell_output, .scrolls'))
         .map(e => e.outerHTML.slice(0, 120)).slice(0, 3),
-    formulas: [...document.querySelectorAll('div.math:not(.output) > mjx-container')]
+    formulas: [...document.querySelectorAll('div.math:not(.output) > .katex-display')]
         .filter(e => e.scrollWidth > e.clientWidth + 1)
         .map(e => e.closest('.math')?.id || e.textContent.slice(0, 60)),
-    inline: [...document.querySelectorAll('article mjx-container:not([display])')]
+    inline: [...document.querySelectorAll('article span.math .katex-html > .base')]
         .filter(e => e.getBoundingClientRect().right > innerWidth + 1
             && !e.closest('.pst-scrollable-table-container, .output, .cell_output'))
         .map(e => e.textContent.slice(0, 60)),
@@ -71,7 +71,7 @@ TOO_WIDE = """() => ({
 # Texts that a reader would see with LaTeX or a role left in them.
 UNRENDERED = r"""() => {
     const left = /\\[a-zA-Z]{2,}|\$\$|\\\(|\{(eq|cite|ref|numref|math)[:\w]*\}/;
-    const meant = 'pre, code, script, style, option, mjx-container';
+    const meant = 'pre, code, script, style, option, .katex';
     const root = document.querySelector('article') ?? document.body;
     const texts = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
     const found = [];
@@ -117,8 +117,7 @@ class Visit:
         self.page.on("response", lambda r: r.status >= 400 and self.errors.append(f"{r.status} {r.url}"))
         self.page.on("requestfinished", self._weigh)
         self.page.goto(f"{address}/{path}", wait_until="networkidle")
-        self.page.wait_for_function("!window.MathJax || window.MathJax.version")  # before, it is its settings
-        self.page.evaluate("window.MathJax?.startup.promise.then(() => null)")
+        self.page.evaluate("document.fonts.ready.then(() => null)")
 
     def _allow(self, address, route):
         url = route.request.url
@@ -149,7 +148,7 @@ class Look(Visit):
     def __init__(self, browser, address, path):
         super().__init__(browser, address, path)
         page = self.page
-        self.formulas = page.locator(".math").count(), page.locator(".math mjx-container").count()
+        self.formulas = page.locator(".math").count(), page.locator(".math .katex-html").count()
         self.not_understood = page.locator(NOT_UNDERSTOOD).all_inner_texts()
         self.unrendered = page.evaluate(UNRENDERED)
         self.screenshot("1280-light")
@@ -346,9 +345,8 @@ def test_mathematics_is_shown_from_a_file(folder, browser):
     pages = [SITE / page for page in PAGES if os.path.dirname(page) == folder]
     page = browser.new_page()
     page.goto(max(pages, key=lambda file: file.stat().st_size).resolve().as_uri(), wait_until="load")
-    page.wait_for_function(
-        "document.querySelectorAll('.math mjx-container').length >= document.querySelectorAll('.math').length"
-    )
+    page.evaluate("document.fonts.ready.then(() => null)")
+    assert page.evaluate("document.fonts.check('1em KaTeX_Main')"), "formulas in the letters of the text"
     assert page.locator(NOT_UNDERSTOOD).count() == 0
     page.close()
 
