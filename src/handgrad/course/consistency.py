@@ -41,10 +41,16 @@ def homes(folder):
     }
 
 
+def front(notebook):
+    """The text of a chapter before its first section: its problem, and what one will be able to do."""
+    texts = [cell.source for cell in notebook.cells[:3] if cell.cell_type == "markdown"]
+    return "\n\n".join(text for text in texts if not re.search("^## ", text, re.MULTILINE))
+
+
 def opening(text, homes):
     """The chapters that each label of an opening links: {"You need": [1, 3], "In part": [2], "Time": []}.
 
-    text: the first cell of a chapter; homes: from `homes`. Raises ValueError for a link that leads nowhere.
+    text: from `front`; homes: from `homes`. Raises ValueError for a link that leads nowhere.
     """
     box = text[text.index(":::") :] if ":::" in text else ""
     parts = LABEL.split(box)[1:]

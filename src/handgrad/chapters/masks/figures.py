@@ -6,9 +6,10 @@ from handgrad.course.figures import COLOUR, LINES, WIDTH, backward_graph, subplo
 
 
 def kinds(masks, tokens):
-    """Masks {title: (T, T)} as tables: queries downwards, keys across; tokens: their names."""
+    """Masks {title: (T, T) or (T,)} as tables: queries downwards, keys across; tokens: their names."""
     fig, axes = subplots(1, len(masks), (WIDTH, 2.9))
     for ax, (title, mask) in zip(axes, masks.items(), strict=True):
+        mask = np.broadcast_to(mask, (len(tokens), len(tokens)))
         ax.imshow(mask, cmap="Blues", vmin=0, vmax=2)
         for (i, j), allowed in np.ndenumerate(mask):
             look = dict(color=COLOUR["black"]) if allowed else dict(color=COLOUR["grey"])
