@@ -46,6 +46,35 @@ function openTarget() {
   target.scrollIntoView();
 }
 
+// On a phone a figure that is touched is shown large, and scrolls; a second touch closes it.
+function enlargeFigures() {
+  const large = document.createElement("dialog");
+  large.className = "enlarged";
+  large.setAttribute("aria-label", "The figure, enlarged");
+  document.body.append(large);
+  document.addEventListener("click", ({ target }) => {
+    if (large.open) large.close();
+    else if (innerWidth < 600 && target.matches(".bd-article :is(.cell_output, .scrolls, figure) img")) {
+      large.replaceChildren(target.cloneNode());
+      large.showModal();
+    }
+  });
+}
+
+// The index of equations, by chapter and by kind of evidence.
+function filterEntries() {
+  const form = document.querySelector(".entry-filter");
+  if (!form) return;
+  const { kind, chapter } = form.elements;
+  form.hidden = false;
+  form.addEventListener("input", () => {
+    const wanted = `.entries${chapter.value && "." + chapter.value} .entry${kind.value && "." + kind.value}`;
+    for (const box of document.querySelectorAll(".entries, .entry"))
+      box.hidden = !(box.matches(wanted) || box.querySelector(wanted));
+    form.querySelector("output").value = `${document.querySelectorAll(wanted).length} found`;
+  });
+}
+
 // The theme brings back where the sidebar was; the page that is read comes first.
 function showWhereWeAre() {
   const sidebar = document.querySelector(".bd-sidebar-primary");
@@ -63,6 +92,8 @@ function whenReady() {
   document.addEventListener("click", () => requestAnimationFrame(fit)); // it may have opened a box
   window.addEventListener("hashchange", openTarget);
   openTarget();
+  filterEntries();
+  enlargeFigures();
   showWhereWeAre();
 }
 

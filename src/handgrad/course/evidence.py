@@ -404,13 +404,31 @@ def index(folder, damage=None):
     for name, chapter in listed.items():
         if links := ", ".join(_link(e) for e in chapter if e.kind in ("typed", "named")):
             lines.append(f"- {{doc}}`/notebooks/{name}`: {links}")
+    lines += ["", "```{raw} html", _filter(listed, total), "```"]
     for name, chapter in listed.items():
-        lines += ["", f"## {{doc}}`/notebooks/{name}`"]
+        lines += ["", f"::::{{container}} entries chapter-{name[:2]}", "", f"## {{doc}}`/notebooks/{name}`"]
         for equation in chapter:
             slips = _slips((damage or {}).get(name, {}).get(equation.label))
             told = equation.told if equation.kind is None else _verbatim(equation.told)
-            lines += ["", f"{{eq}}`{equation.label}` {told}{slips}", "", "$$", equation.formula, "$$"]
+            lines += [
+                "",
+                f":::{{container}} entry {equation.kind}",
+                f"{{eq}}`{equation.label}` {told}{slips}",
+            ]
+            lines += ["", "$$", equation.formula, "$$", ":::"]
+        lines += ["::::"]
     return "\n".join(lines)
+
+
+def _filter(listed, total):
+    """A form that leaves of the index one chapter, or one kind of evidence; house.js does what it says."""
+    kinds = "".join(f'<option value="{kind}">{MARKS[kind]} ({total[kind]})</option>' for kind in KINDS)
+    rooms = "".join(f'<option value="chapter-{name[:2]}">{int(name[:2])}</option>' for name in listed)
+    return (
+        f'<form class="entry-filter" hidden>Show <label>evidence <select name="kind"><option value="">all'
+        f'</option>{kinds}</select></label> <label>in chapter <select name="chapter"><option value="">all'
+        f"</option>{rooms}</select></label> <output></output></form>"
+    )
 
 
 def _slips(entry):
