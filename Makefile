@@ -47,8 +47,8 @@ site: $(READY) ## Look at the built book in a browser (needs Chromium, and make 
 	@test -e _build/html/index.html || { echo "There is no book in _build/html: make book builds it." >&2; exit 1; }
 	HANDGRAD_SITE=_build/html $(PYTEST) --dist worksteal -m site tests
 
-pdf: $(READY) ## Print the built book into one PDF (needs Chromium, and make book)
-	$(BIN)/python tools/pdf.py
+pdf: $(READY) ## Print the built book into one PDF (needs Chromium, and make book); one chapter: make pdf N=9
+	$(BIN)/python tools/pdf.py $(if $(N),--only $(N))
 
 lab: $(READY) ## Open the notebooks in JupyterLab, in lab/, which is yours
 	$(BIN)/python tools/lab.py

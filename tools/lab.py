@@ -33,7 +33,8 @@ from myst_parser.parsers.mdit import create_md_parser
 from pybtex.database import BibliographyData, parse_file
 from pybtex.richtext import Text
 
-from handgrad.course.evidence import displayed
+from handgrad.course.evidence import MARKS as SIGNS
+from handgrad.course.evidence import displayed, equations
 from handgrad.course.judge.record import FILE
 
 ROOT = Path(__file__).parents[1]
@@ -82,6 +83,7 @@ class Book:
 
     titles: dict = field(default_factory=dict)  # page: title, with its number
     equations: dict = field(default_factory=dict)  # label: (page, cell, number)
+    signs: dict = field(default_factory=dict)  # label: the sign of its evidence, in a chapter
     sections: dict = field(default_factory=dict)  # label: (page, cell, title, or None without a heading)
     works: BibliographyData = field(default_factory=BibliographyData)
 
@@ -136,6 +138,9 @@ def read(root):
         for cell, text in cells.items():
             for label in targets(text):
                 book.sections.setdefault(label, (page, cell, None))
+    for path in (root / "notebooks").glob("[0-9][0-9]_*.ipynb"):
+        of_page = equations(nbformat.read(path, as_version=4))
+        book.signs.update({e.label: f"{SIGNS[e.kind]} " for e in of_page if e.kind})
     return book
 
 
@@ -345,9 +350,9 @@ def block_of(token, here, book):
 
 
 def equation(label, formula, book):
-    """A displayed equation with its number, and in a comment its label, by which a notebook reads it."""
+    """A displayed equation with its sign and number; a comment holds the label by which it is read."""
     *_, its_number = known(book.equations, label, "equation")
-    return f"$$\n{formula.strip()}\n\\tag{{{its_number}}} % {label}\n$$"
+    return f"$$\n{formula.strip()}\n\\tag{{{book.signs.get(label, '')}{its_number}}} % {label}\n$$"
 
 
 def directive(token, here, book):

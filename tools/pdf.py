@@ -1,6 +1,7 @@
 """Print the built book into one PDF, with bookmarks, page numbers, and links from page to page.
 
     python tools/pdf.py [SITE] [FILE]     by default _build/html and _build/the-transformer-by-hand.pdf
+    python tools/pdf.py --only 9          one chapter, its exercises and solutions: _build/chapter-09.pdf
 
 Chromium prints every page of the table of contents; pypdf joins them. A link to another page of the book, or
 to a place in it, becomes one inside the file. The solutions stand at the end.
@@ -33,9 +34,22 @@ SHEET = dict(format="A4", print_background=True)
 PAPER = dict(format="A4", scale=0.85, margin=dict(top="16mm", bottom="20mm", left="20mm", right="20mm"))
 FLAGS = ["--no-sandbox", "--disable-gpu"]
 
-# What is folded is opened, and every place that another page leads to is linked from here as well: Chromium
-# notes where a place is only if a link of the same page leads to it.
+# What is folded is opened; code that is folded goes to the end of its page, in small print. Every place that
+# another page leads to is linked from here as well: Chromium notes where a place is only if a link of the
+# same page leads to it.
 PREPARE = """places => {
+    const end = document.createElement('section');
+    end.className = 'folded';
+    end.innerHTML = '<h2>Folded code</h2>';
+    for (const [i, fold] of document.querySelectorAll('details.hide').entries()) {
+        const name = document.createElement('p');
+        name.textContent = `${fold.querySelector('summary').innerText.trim()}: at the end, ${i + 1}`;
+        fold.replaceWith(name);
+        fold.querySelector('summary').prepend(`${i + 1}. `);
+        fold.open = true;
+        end.append(fold);
+    }
+    if (end.children.length > 1) document.querySelector('article').append(end);
     for (const box of document.querySelectorAll('details:not(.question details, .hide)')) box.open = true;
     for (const place of places) {
         const link = document.createElement('a');
@@ -285,16 +299,25 @@ def main(arguments=None):
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("site", type=Path, nargs="?", default=ROOT / "_build/html")
-    parser.add_argument("file", type=Path, nargs="?", default=ROOT / "_build/the-transformer-by-hand.pdf")
+    parser.add_argument("file", type=Path, nargs="?", help="where it goes, if not into _build")
+    parser.add_argument("--only", type=int, metavar="N", help="of chapter N alone")
     given = parser.parse_args(arguments)
+    site, name = (
+        given.site.resolve(),
+        f"chapter-{given.only:02d}" if given.only else "the-transformer-by-hand",
+    )
+    file = given.file or ROOT / f"_build/{name}.pdf"
     try:
-        pdf, within, missing = make(given.site.resolve())
+        parts = contents(ROOT, site)
+        if given.only:
+            parts = [(part, [p for p in pages if f"/{given.only:02d}_" in p]) for part, pages in parts]
+        pdf, within, missing = make(site, parts=[(part, pages) for part, pages in parts if pages])
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 1
-    given.file.write_bytes(pdf)
+    file.write_bytes(pdf)
     pages = len(PdfReader(io.BytesIO(pdf)).pages)
-    print(f"{given.file}: {pages} pages, {len(pdf) / 1e6:.1f} MB, {within} links inside")
+    print(f"{file}: {pages} pages, {len(pdf) / 1e6:.1f} MB, {within} links inside")
     for page, place in missing:
         print(f"no such place: {page}#{place}", file=sys.stderr)
     return 0

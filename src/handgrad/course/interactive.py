@@ -1,10 +1,10 @@
 """Three things a reader can move: a slider over figures, rows of switches, and a question with an answer.
 
-They are ordinary values that Jupyter shows. In a running notebook they are ipywidgets, connected to Python.
-In the built book, which has no Python behind it, they are a few lines of HTML with everything computed
-ahead: a native slider, native boxes to tick or a native list, which keyboards and screen readers already
-know. The handler is one line of JavaScript inside the element; there are no ids, so any number of them fits
-on a page.
+They are ordinary values that Jupyter shows: a few lines of HTML with everything computed ahead, which move
+without Python, in the built book as in a notebook whose kernel has stopped. A native slider, native boxes to
+tick and a native list are what keyboards and screen readers already know. The handler is one line of
+JavaScript inside the element; there are no ids, so any number of them fits on a page. Only the question is an
+ipywidget in a running notebook, where Python answers what the reader types.
 
 >>> slider = frames(lambda ax, k: ax.plot([0, k]), [1, 2, 3], "slope", "a straight line")
 >>> mask = switches(lambda ax, t, on: ax.bar([0, 1], on), ["q"], ["k", "l"], "mask", "bars", {"a": [[1, 1]]})
@@ -43,6 +43,7 @@ SET_ALL = (
     "boxes.forEach((box, i) => { box.checked = this.value[i] == '1'; });"
     "boxes.forEach(box => box.dispatchEvent(new Event('input')));"
 )
+UNSEEN = "position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden"
 SHOW_ANSWER = "this.closest('.lookup').querySelector('output').textContent = this.value;"
 
 
@@ -200,18 +201,7 @@ class Frames:
         )
         return _group("frames", self.label, slider, text, images)
 
-    def widget(self):
-        import ipywidgets
-
-        options = [(text, i) for i, text in enumerate(self.texts)]
-        slider = ipywidgets.SelectionSlider(options=options, index=self.start, description=self.label)
-        slider.style.description_width = "initial"
-        picture = ipywidgets.HTML(self.pictures[self.start].html())
-        slider.observe(lambda change: setattr(picture, "value", self.pictures[change["new"]].html()), "value")
-        return ipywidgets.VBox([slider, picture])
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        return _bundle(self)
+    _repr_html_ = html
 
 
 class Switches:
@@ -249,46 +239,12 @@ class Switches:
             lines.append(
                 f'<div class="strip" role="group" aria-label="{name}">\n'
                 f"<span>{name}</span> {boxes}\n"
-                f'<output aria-live="polite" class="visually-hidden">{words}</output>\n{images}</div>'
+                f'<output aria-live="polite" style="{UNSEEN}">{words}</output>\n{images}</div>'
             )
         group = f'<div class="switches" role="group" aria-label="{escape(self.label)}">'
         return f"{group}\n<p>{escape(self.label)}: {buttons}</p>\n" + "\n".join(lines) + "</div>"
 
-    def widget(self):
-        import ipywidgets
-
-        lines, all_boxes = [], []
-        for strip, pictures, shown in zip(self.strips, self.pictures, self.start(), strict=True):
-            boxes = [
-                ipywidgets.Checkbox(
-                    on, description=name, indent=False, layout={"width": "auto", "margin": "2px 12px 2px 2px"}
-                )
-                for name, on in zip(self.boxes, shown, strict=True)
-            ]
-            picture = ipywidgets.HTML(pictures[shown].html())
-
-            def show(_, boxes=boxes, picture=picture, pictures=pictures):
-                picture.value = pictures[tuple(box.value for box in boxes)].html()
-
-            for box in boxes:
-                box.observe(show, "value")
-            lines += [ipywidgets.HBox([ipywidgets.Label(strip), *boxes]), picture]
-            all_boxes += boxes
-
-        def button(name, preset):
-            def press(_):
-                for box, on in zip(all_boxes, preset.ravel(), strict=True):
-                    box.value = bool(on)
-
-            control = ipywidgets.Button(description=name)
-            control.on_click(press)
-            return control
-
-        buttons = [button(name, preset) for name, preset in self.presets.items()]
-        return ipywidgets.VBox([ipywidgets.HBox([ipywidgets.Label(self.label), *buttons]), *lines])
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        return _bundle(self)
+    _repr_html_ = html
 
 
 class Lookup:
@@ -326,7 +282,11 @@ class Lookup:
         return f'<p style="white-space: pre-line">{escape(text)}</p>'
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        return _bundle(self)
+        """A running notebook prefers the widget; the book is told to take the HTML."""
+        bundle = {"text/plain": repr(self), "text/html": self.html()}
+        if not os.environ.get(STATIC):
+            bundle[WIDGET] = self.widget()._repr_mimebundle_()[WIDGET]
+        return bundle
 
 
 def _group(kind, label, control, text, rest=""):
@@ -337,14 +297,6 @@ def _group(kind, label, control, text, rest=""):
         f"<label><span>{name}</span> {control}</label>\n"
         f'<output aria-live="polite" style="white-space: pre-line">{text}</output>\n{rest}</div>'
     )
-
-
-def _bundle(shown):
-    """Every way to show it. A running notebook prefers the widget; the book is told to take the HTML."""
-    bundle = {"text/plain": repr(shown), "text/html": shown.html()}
-    if not os.environ.get(STATIC):
-        bundle[WIDGET] = shown.widget()._repr_mimebundle_()[WIDGET]
-    return bundle
 
 
 def _bits(on):

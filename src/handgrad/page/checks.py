@@ -29,7 +29,7 @@ from .steps import has_steps, prove_steps
 from .tree import CLAIMING, CONDITIONS, DEFINING, FOLLOWING, Unreadable, by_rows, conditions_in, parse, split
 
 DISPLAY = re.compile(
-    r"(?<!\\)\$\$(?P<tex>.*?)(?:\\tag\{[\w.]+\} *% *(?P<kept>eq-[\w-]+)\s*)?(?<!\\)\$\$"
+    r"(?<!\\)\$\$(?P<tex>.*?)(?:\\tag\{[^{}]*\} *% *(?P<kept>eq-[\w-]+)\s*)?(?<!\\)\$\$"
     r"(?:[ \t]*\((?P<label>eq-[\w-]+)\))?",
     re.DOTALL,
 )
