@@ -42,10 +42,11 @@ PREPARE = """places => {
     end.className = 'folded';
     end.innerHTML = '<h2>Folded code</h2>';
     for (const [i, fold] of document.querySelectorAll('details.hide').entries()) {
-        const name = document.createElement('p');
-        name.textContent = `${fold.querySelector('summary').innerText.trim()}: at the end, ${i + 1}`;
-        fold.replaceWith(name);
-        fold.querySelector('summary').prepend(`${i + 1}. `);
+        const summary = fold.querySelector('summary'), name = summary.querySelector('p').textContent.trim();
+        const note = document.createElement('p');
+        note.textContent = `${name}: at the end, ${i + 1}`;
+        fold.replaceWith(note);
+        summary.textContent = `${i + 1}. ${name}`;
         fold.open = true;
         end.append(fold);
     }
@@ -289,6 +290,8 @@ def make(site, root=ROOT, parts=None):
     front = apart((contents_page(parts, titles, first), (), SHEET))
     writer, within, missing = join(site, parts, titles, files, front)
     out = io.BytesIO()
+    for sheet in writer.pages:
+        sheet.compress_content_streams()
     writer.compress_identical_objects()
     writer.write(out)
     return out.getvalue(), within, missing
