@@ -16,6 +16,7 @@ from handgrad.course.rules import (
     IN_CHAPTERS,
     rule_answers_stay_closed,
     rule_cells_are_short,
+    rule_core_stands_alone,
     rule_equations,
     rule_ids,
     rule_imports_where_used,
@@ -65,7 +66,8 @@ WORDS = {
 
 def sound():
     """A notebook that breaks no rule."""
-    opening = "# Squares\n\nYou will be able to square. Reading takes 5 minutes, running 2 seconds.\n\n"
+    time = "Reading takes 5 minutes, 2 minutes for the core, running 2 seconds."
+    opening = f"# Squares\n\nYou will be able to square. {time}\n\n"
     titles = (
         "The shipped lines",
         "What breaks without a mask",
@@ -77,10 +79,13 @@ def sound():
     )
     words = "A few plain words about this part of the chapter, enough to outweigh the code."
     parts = opening + "\n\n".join(f"## {title}\n\n{words}" for title in titles)
+    parts += (
+        f"\n\n## Second reading\n\n(squares-more)=\n### More\n\n{words} See {{ref}}`above <squares-card>`."
+    )
     return new_notebook(
         metadata={
             "kernelspec": {"name": "python3", "display_name": "Python 3"},
-            "handgrad": {"budget": 60, "reading_minutes": 5},
+            "handgrad": {"budget": 60, "reading_minutes": 5, "core_minutes": 2},
         },
         cells=[
             new_markdown_cell(parts, id="squares"),
@@ -251,6 +256,12 @@ BAD = [
     (rule_answers_stay_closed, asks("assert 1 + 1 == 2")),
     (rule_states_its_time, metadata(handgrad={"budget": 60})),
     (rule_states_its_time, changed("# Squares\n\nReading takes 5 minutes.", cell=0)),
+    (rule_core_stands_alone, metadata(handgrad={"budget": 60, "reading_minutes": 5})),
+    (rule_core_stands_alone, metadata(handgrad={"core_minutes": 3})),
+    (
+        rule_core_stands_alone,
+        changed(sound().cells[0].source.replace("A few", "See {ref}`more <squares-more>`. A few", 1), cell=0),
+    ),
     (rule_skeleton, changed("# Squares\n\n## Train\n\nExercises, quiz, further reading.", cell=0)),
     (rule_skeleton, changed(sound().cells[0].source.replace("able to", "made to"), cell=0)),
     (rule_skeleton, changed(sound().cells[0].source.replace("Train a", "Draw a"), cell=0)),

@@ -24,6 +24,7 @@ with needs("book"):
     import nbformat
 
     from . import evidence
+    from .consistency import LINK, PLACE
     from .evidence import NOT_RUN
     from .runs import parse
 
@@ -353,6 +354,29 @@ def rule_states_its_time(notebook):
     return wrong
 
 
+SECOND = re.compile(r"^## Second reading$", re.MULTILINE)
+
+
+def rule_core_stands_alone(notebook):
+    """A chapter of two depths says how long its core takes, and nothing in the core leads behind it.
+
+    The core ends at the heading "Second reading". To that heading, and to other chapters, anything may lead.
+    """
+    core, *second = SECOND.split("\n\n".join(cell.source for cell in text_cells(notebook)))
+    if not second:
+        return []
+    behind = set(PLACE.findall(second[0]))
+    wrong = [
+        f"the core leads to {label}, in the second reading"
+        for _, label in LINK.findall(core)
+        if label in behind
+    ]
+    minutes = notebook.metadata.get("handgrad", {}).get("core_minutes")
+    if not isinstance(minutes, int) or not re.search(rf"\b{minutes}\s+minutes for the core", core):
+        wrong.append(f"metadata handgrad.core_minutes is {minutes}: the opening says 'N minutes for the core'")
+    return wrong
+
+
 # What the headings of a chapter announce, in this order; two may share a heading.
 SKELETON = {
     "the shipped lines": r"shipped|lines",
@@ -393,6 +417,7 @@ IN_CHAPTERS = (
     rule_pictures_have_text,
     rule_answers_stay_closed,
     rule_states_its_time,
+    rule_core_stands_alone,
     rule_skeleton,
     rule_equations,
 )

@@ -83,25 +83,31 @@ def failure(error, function):
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     own = [frame for frame in frames if frame.filename == file]
     line = linecache.getline(own[-1].filename, own[-1].lineno).strip() if own else ""
+    variables = at_the_line(error, file)
     if line:
         text = f"{text} (in `{own[-1].name}`: `{line}`)."
+        names = [name for name in dict.fromkeys(re.findall(r"[^\W\d]\w*", line)) if name in variables]
+        shapes = [f"`{name}` {variables[name].shape}" for name in names]
+        text += f" The shapes there: {', '.join(shapes)}." if shapes else ""
     message, advice = str(error), []
     if isinstance(error, SystemExit):
         advice.append(EXIT)
     if re.search(OF_SYMBOLS, message):
         advice.append(SYMBOLS)
-    if "matmul" in message and own and turns_a_batch(line, error, file):
+    if "matmul" in message and any(np.ndim(variables.get(n)) > 2 for n in re.findall(r"(\w+)\.T\b", line)):
         advice.append(TRANSPOSE)
     if re.search(r"\b(sum|mean|max)\((?!.*keepdims)", line) and an_axis_is_missing(message):
         advice.append(KEEP)
     return Failure(" ".join([text, *advice]), type(error).__name__)
 
 
-def turns_a_batch(line, error, file):
-    """Whether the line, the last of this file before the error, takes `.T` of an array with a batch."""
+def at_the_line(error, file):
+    """{name: array} of the variables where the error left the last line of this file."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    variables = [frame.f_locals for frame in frames if frame.f_code.co_filename == file][-1]
-    return any(np.ndim(variables.get(name)) > 2 for name in re.findall(r"(\w+)\.T\b", line))
+    variables = [frame.f_locals for frame in frames if frame.f_code.co_filename == file]
+    return (
+        {n: v for n, v in variables[-1].items() if isinstance(v, np.ndarray) and v.ndim} if variables else {}
+    )
 
 
 def an_axis_is_missing(message):
