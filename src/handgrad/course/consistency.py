@@ -20,7 +20,9 @@ from .evidence import chapters
 
 LABEL = re.compile(r"^\*\*([A-Z][a-z ]+):?\*\*:?", flags=re.MULTILINE)
 PLACE = re.compile(r"^(?:\$\$ )?\(([\w-]+)\)=?$", flags=re.MULTILINE)
-OPENING = re.compile(r"^:::\{admonition\} What you will.*?^:::$", flags=re.MULTILINE | re.DOTALL)
+OPENING = re.compile(
+    r"^:::\{admonition\} What you will[\s\S]*?^:::$(?:\n\n(?:\*\*[A-Z].*\n?)+)?", flags=re.MULTILINE
+)
 LINK = re.compile(r"\{(doc|ref|eq)\}`(?:[^`<]*<)?([^`<>]+)>?`")
 
 

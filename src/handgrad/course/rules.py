@@ -373,7 +373,9 @@ def rule_core_stands_alone(notebook):
     ]
     minutes = notebook.metadata.get("handgrad", {}).get("core_minutes")
     if not isinstance(minutes, int) or not re.search(rf"\b{minutes}\s+minutes for the core", core):
-        wrong.append(f"metadata handgrad.core_minutes is {minutes}: the opening says 'N minutes for the core'")
+        wrong.append(
+            f"metadata handgrad.core_minutes is {minutes}: the opening says 'N minutes for the core'"
+        )
     return wrong
 
 
