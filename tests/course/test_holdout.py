@@ -1,0 +1,48 @@
+"""The wrong answers of the hold-out are wrong, and right once repaired; see tools/score.py."""
+
+import json
+
+import pytest
+import score
+
+from handgrad.course import judge
+from handgrad.course.judge import derivation
+from handgrad.course.judge.attempt import attempt
+from handgrad.course.judge.observe import relative_error
+
+FILES = sorted(score.HOLDOUT.glob("*.json"))
+
+
+def is_right(exercise, function):
+    """Whether the function gives what the exercise asks for; nothing is searched for."""
+    if isinstance(exercise, judge.Derivation):
+        given = exercise._read(function)
+        values = ([derivation.evaluate(f, p) for p in exercise.points] for f in (given, exercise.reference))
+        return all(map(derivation.agree, *values))
+    given = [attempt(function, case.inputs, exercise.names) for case in exercise.cases]
+    pairs = list(zip(given, exercise.expected))
+    return max(relative_error(g, e, n) for g, e in pairs for n in exercise.names) <= exercise.tolerance
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_an_entry_is_wrong_and_its_repair_is_right(file):
+    found = json.loads(file.read_text(encoding="utf-8"))
+    of_chapter = {e["exercise"] for e in found}
+    assert min(sum(e["exercise"] == name for e in found) for name in of_chapter) >= 5
+    for entry in found:
+        assert set(entry) == score.KEYS and entry["kind"] in ("slip", "idea", "two", "raises"), entry
+        exercise = judge.find(entry["exercise"])
+        assert not is_right(exercise, score.answer(entry["code"], exercise.name)), entry["about"]
+        assert is_right(exercise, score.answer(score.repaired(entry), exercise.name)), entry["about"]
+
+
+def test_the_score_counts_what_a_verdict_says():
+    entry = {
+        "exercise": "softmax_ds",
+        "code": "def softmax_ds(da, a):\n    return a * da",
+        "repair": [["a * da", "a * (da - (a * da).sum(axis=-1, keepdims=True))"]],
+        "say": ["sum|second term|mean"],
+    }
+    assert score.told(entry)[0] and not score.told(entry | {"say": ["transpos"]})[0]
+    with pytest.raises(ValueError, match="once in the code, found it 2 times"):
+        score.repaired(entry | {"repair": [["da", "db"]]} | {"code": "da da"})
