@@ -54,8 +54,12 @@ TEMPLATES = {
 
 # What remains to be done, in this order, a paragraph for each step; CONTRIBUTING.md is made from it.
 STEPS = """
-Write `notebooks/NN_TOPIC.ipynb`. Its headings are the shape that all chapters have; keep them in this order.
-What is still to be written stands behind the sign ✎. Chapters 05 and 08 show the result.
+Write `notebooks/NN_TOPIC.ipynb`. Its headings are the shape that all chapters have; keep them in this
+order. What is still to be written stands behind the sign ✎. Chapters 05 and 08 show the result. The first
+screen is the problem in three or four sentences that end in one number, in bold, which the chapter shows;
+then one picture; then, folded, what one will be able to do. What is not needed to derive, write and test
+the layer stands at the end, below the heading `## Second reading`: the core leads nowhere into it, and the
+opening says "N minutes for the core", as `core_minutes` of the metadata does.
 
 Give every displayed equation a label, `$$ ... $$ (eq-softmax-jacobian)`. `handgrad.page` reads what is
 printed: with `read` of your notebook as `page`, the line
@@ -75,10 +79,10 @@ strips.
 Draw figures by functions in `src/handgrad/chapters/TOPIC/figures.py`, with `subplots` of
 `handgrad.course.figures` in its colours. What several chapters draw is there: losses beside known levels,
 tables of faults, heat maps, the graph of a backward; a notebook calls it, `from handgrad.course import
-figures as shared`. The cell that shows a figure says in words what it shows, and has a caption, in
-its metadata: `{"mystnb": {"image": {"alt": "..."}, "figure": {"caption": "..."}}}`. What moves is
-`interactive.frames`, `interactive.switches` or `interactive.lookup`: widgets in Jupyter, plain HTML in
-the book.
+figures as shared`. The cell that shows a figure says in words what it shows, and has a caption, in its
+metadata: `{"mystnb": {"image": {"alt": "..."}, "figure": {"caption": "..."}}}`. What moves is
+`interactive.frames`, `interactive.switches` or `interactive.lookup`: HTML that moves without a kernel, in
+Jupyter and in the book.
 
 Write the questions in `notebooks/quizzes/NN_TOPIC.json`: three to five, each answer with its own reply.
 
