@@ -9,6 +9,7 @@ answer in them may be listed in an exercise, and an entry changes only if it is 
 """
 
 import argparse
+import ast
 import json
 import linecache
 import re
@@ -52,12 +53,27 @@ def repaired(entry):
     return code
 
 
+def faulty(entry):
+    """The lines of the code that the repair of an entry changes, as `ast.unparse` writes them."""
+    found = set()
+    for old, _ in entry["repair"]:
+        start = entry["code"].index(old)
+        first, last = (entry["code"].count("\n", 0, at) + 1 for at in (start, start + len(old)))
+        statements = [n for n in ast.walk(ast.parse(entry["code"])) if isinstance(n, ast.stmt)]
+        found |= {ast.unparse(n).splitlines()[0] for n in statements if first <= n.lineno <= last}
+    return found
+
+
 def told(entry):
-    """(whether the verdict on an entry tells what is wrong, the verdict's words)."""
+    """(whether the verdict on an entry tells what is wrong, the verdict's words).
+
+    It does so in words of the entry, or by a change that makes it right, of its faulty lines and of no other.
+    """
     verdict = judge.find(entry["exercise"]).judge(answer(entry["code"], entry["exercise"]))
     words = f"{verdict.diagnosis} {verdict.where}"
+    lines = re.findall(r"In your line `(.*?)`: ", words)
     rightly = any(re.search(pattern, words, re.IGNORECASE) for pattern in entry["say"])
-    return verdict.status == "wrong" and rightly, words
+    return verdict.status == "wrong" and (rightly or bool(lines) and set(lines) <= faulty(entry)), words
 
 
 def main(arguments=None):

@@ -44,5 +44,6 @@ def test_the_score_counts_what_a_verdict_says():
         "say": ["sum|second term|mean"],
     }
     assert score.told(entry)[0] and not score.told(entry | {"say": ["transpos"]})[0]
+    assert score.faulty(entry) == {"return a * da"}
     with pytest.raises(ValueError, match="once in the code, found it 2 times"):
         score.repaired(entry | {"repair": [["da", "db"]]} | {"code": "da da"})
