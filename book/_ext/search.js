@@ -7,8 +7,8 @@ var Scorer = {
   // Pages and sections first whose own title says what is asked, and chapters before what hangs beside them.
   score([page, title, , , score]) {
     const named = asked.filter((word) => title.toLowerCase().includes(word)).length;
-    const chapter = /^notebooks\/\d/.test(page) ? 4 : 0;
-    return score + chapter + (asked.length ? (10 * named) / asked.length : 0);
+    const chapter = /^notebooks\/\d/.test(page) ? 10 : 0;
+    return Math.min(score, 20) / 2 + chapter + (asked.length ? (20 * named) / asked.length : 0);
   },
   objNameMatch: 11,
   objPartialMatch: 6,

@@ -21,7 +21,7 @@ pytestmark = [
 WRONG = """least => {
     const cards = [...document.querySelectorAll('.sheet-card')];
     const out = (e, box) => e.getBoundingClientRect().right > box.getBoundingClientRect().right + 0.5;
-    const shown = e => !e.closest('.katex-mathml');
+    const shown = e => !e.closest('.katex-mathml, .katex svg');
     const words = [...document.querySelectorAll('.cheat-sheet *')].filter(e =>
         !e.closest('.katex') && [...e.childNodes].some(c => c.nodeType === 3 && c.data.trim()));
     const formulas = [...document.querySelectorAll('.cheat-sheet .katex')];
