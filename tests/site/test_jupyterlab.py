@@ -191,7 +191,7 @@ def test_a_chapter_reads_as_its_page(browser, address):
 def test_a_slider_moves_and_a_quiz_replies(browser, address):
     moves = Notebook(browser, address, "moves")
     slider = moves.run(moves.cell("frames"))
-    picture = slider.locator("img")
+    picture = slider.locator("img:not([hidden])")
     picture.wait_for()
     assert picture.get_attribute("alt") == "a straight line; slope 1"
     slider.get_by_role("slider").press("ArrowRight")
