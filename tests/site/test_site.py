@@ -137,7 +137,7 @@ class Visit:
         self.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         file = SCREENSHOTS / f"{self.path.removesuffix('.html').replace('/', '-')}-{name}.png"
-        self.page.screenshot(path=file, full_page=True, animations="disabled")
+        self.page.screenshot(path=file, full_page=True, animations="disabled", timeout=120_000)
 
 
 class Look(Visit):

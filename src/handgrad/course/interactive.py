@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from itertools import product
+from urllib.parse import quote
 
 import numpy as np
 
@@ -43,6 +44,8 @@ SET_ALL = (
     "boxes.forEach((box, i) => { box.checked = this.value[i] == '1'; });"
     "boxes.forEach(box => box.dispatchEvent(new Event('input')));"
 )
+PLAIN = " /:;,=()!*?@$+-_.~"
+"""What an SVG may hold as it is, in the address of an image inside an attribute."""
 UNSEEN = "position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden"
 SHOW_ANSWER = "this.closest('.lookup').querySelector('output').textContent = this.value;"
 
@@ -308,7 +311,10 @@ def _encode(figure, format):
     """The figure as a data address. Without the date, so that equal figures are equal text."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format=format, metadata={"Date": None} if format == "svg" else None)
-    return f"data:{MEDIA_TYPES[format]};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    picture = buffer.getvalue()
+    if format == "svg":  # it stays text, which a server compresses; in base64 it would hardly shrink
+        return f"data:{MEDIA_TYPES[format]},{quote(picture, safe=PLAIN)}"
+    return f"data:{MEDIA_TYPES[format]};base64,{base64.b64encode(picture).decode()}"
 
 
 def _pixels(size, dots_per_inch=100):
