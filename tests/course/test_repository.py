@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-BINARY = {".png", ".jpg", ".npz", ".pyc"}
+BINARY = {".png", ".jpg", ".npz", ".pyc", ".woff2"}
 
 # Written apart, so that this file does not hold what it forbids.
 REGISTRIES = [
