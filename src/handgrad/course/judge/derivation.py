@@ -8,6 +8,7 @@ to 0, and the verdict says whether it could prove it. A mistake is searched for 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import SimpleNamespace
 
 import numpy as np
 import sympy
@@ -15,7 +16,8 @@ import sympy
 from .attempt import YOUR_TURN, a_type, failure, listed
 from .draws import Case
 from .function import REFERENCE
-from .observe import name_factor, told_apart
+from .observe import UNKNOWN, name_factor, told_apart
+from .repair import repair
 from .search import Search, stories_of, texts
 from .verdict import NOT_YET, RIGHT, WRONG, Verdict
 
@@ -24,7 +26,9 @@ DIGITS = 50
 AGREE = sympy.Float("1e-35", DIGITS)  # relative; 15 of the 50 digits are left to cancellation
 NEAR = 1e-4  # relative; nearer than this, a formula is said to agree to some digits
 SIMPLIFY_UP_TO = 400  # operations; beyond, only the points are used
-NUMERIC = {"sqrt": np.sqrt, "exp": np.exp, "log": np.log, "Rational": lambda p, q: p / q}
+NUMERIC = {"sqrt": np.sqrt, "exp": np.exp, "log": np.log, "pi": np.pi, "Integer": lambda n: n}
+NUMERIC |= {"Rational": lambda p, q=1: p / q, "S": lambda n: n}
+NUMERIC |= dict.fromkeys(("sympy", "sp"), SimpleNamespace(**NUMERIC))
 """What the functions of a formula are on arrays of points."""
 
 
@@ -152,16 +156,20 @@ class Derivation:
             value = answer if is_function(answer) else sympy.Lambda(self.symbols, given)
             return self._verdict(RIGHT, self._proof(given), value=value, rows=rows)
         numbers = np.array([np.nan if m is None else float(m) for m in mine])
-        found = self.search.find([{"the formula": numbers}])
+        values = [{"the formula": numbers}]
+        found = self.search.find(values)
         missing = sorted(f"`{s}`" for s in self.reference.free_symbols - given.free_symbols)
         told = found and not found.where  # by a story, which tells it better
         if missing and given != 0 and None not in mine and not told:
             text = f"It does not depend on {listed(missing)}, and it should."
             return self._verdict(WRONG, text, where=found.where if found else "", rows=rows)
+        text = self._observe(given, mine, right, equal)
+        if not found and UNKNOWN in text and is_function(answer):
+            found = repair(answer, self.search, values)
         if found:
             text = found.kind.replace("One array stands", "One symbol stands")
             return self._verdict(WRONG, text, where=found.where, rows=rows)
-        return self._verdict(WRONG, self._observe(given, mine, right, equal), rows=rows)
+        return self._verdict(WRONG, text, rows=rows)
 
     def _wrong_end(self, given):
         """Where a count is 1 and the formula has another value than the right one, in a sentence; or ""."""
@@ -203,9 +211,7 @@ class Derivation:
             values = {v for v in (0, 1) if all(e for e, p in zip(equal, self.points) if p[s] == v)}
             if values:
                 return f"It is right where {s} = {values.pop()}, and wrong where it is not."
-        return (
-            "It is not equal to the right answer, and not by a mistake known here. Compare the values below."
-        )
+        return f"It is not equal to the right answer, and {UNKNOWN}. Compare the values below."
 
     def _verdict(self, status, diagnosis, where="", value=None, rows=()):
         note = (

@@ -9,7 +9,8 @@ import numpy as np
 
 from . import draws
 from .attempt import YOUR_TURN, Failure, a_type, attempt, listed, quoted
-from .observe import observe, relative_error, side_effect, wrong_precision
+from .observe import UNKNOWN, observe, relative_error, side_effect, wrong_precision
+from .repair import repair
 from .search import Search, stories_of, texts
 from .verdict import NOT_YET, RIGHT, WRONG, Verdict
 
@@ -119,6 +120,9 @@ class Exercise:
                 text = " ".join([found.kind, *self._right_ones(errors), *raised_in(given, self.cases)])
                 return self._verdict(WRONG, text, where=found.where, rows=rows)
         text = " ".join([*self._ignored(answer), self._observe(given, errors)])
+        if UNKNOWN in text and (found := repair(answer, self.search, results)):
+            text = " ".join([found.kind, *self._right_ones(errors)])
+            return self._verdict(WRONG, text, where=found.where, rows=rows)
         return self._verdict(WRONG, text, rows=rows)
 
     def _verdict(self, status, diagnosis, where="", value=None, rows=()):

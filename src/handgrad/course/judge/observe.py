@@ -5,6 +5,7 @@ import numpy as np
 from .attempt import THE_LOSS, Failure, is_a_loss, listed, quoted
 
 POWERS = {1: "{n}", -1: "1/{n}", 0.5: "√{n}", -0.5: "1/√{n}", 2: "{n}²", -2: "1/{n}²"}
+UNKNOWN = "not by a mistake known here"
 NUMBERS = {2: "twice", 0.5: "half of", 4: "four times", 0.25: "a quarter of", 3: "three times"}
 
 
@@ -107,7 +108,7 @@ def observe(name, pairs):
     place = np.unravel_index(np.argmax(np.abs(given - expected)), given.shape)
     wanted, got = told_apart(expected[place], given[place])
     return (
-        f"{name} is wrong, and not by a mistake known here. The largest difference in the case "
+        f"{name} is wrong, and {UNKNOWN}. The largest difference in the case "
         f"{quoted(case.name)} is at index {tuple(map(int, place))}: expected {wanted}, got {got}."
     )
 
