@@ -55,7 +55,7 @@ def build(folder, pages):
 
 def test_a_sound_notebook_builds(tmp_path):
     page = [nb.new_code_cell(FIGURE, metadata=WORDS), nb.new_code_cell("1 + 1")]
-    status, log = build(tmp_path, {"page": page, "other": []})
+    status, log = build(tmp_path, {"page": page, "other": [nb.new_code_cell("2 + 2")]})
     assert status == 0, log
     html = (tmp_path / "_build/html/notebooks/page.html").read_text()
     assert 'alt="a rising line"' in html and "Figure 1." in html and "A line." in html
