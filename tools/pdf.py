@@ -305,16 +305,18 @@ def main(arguments=None):
     parser.add_argument("file", type=Path, nargs="?", help="where it goes, if not into _build")
     parser.add_argument("--only", type=int, metavar="N", help="of chapter N alone")
     given = parser.parse_args(arguments)
-    site, name = (
-        given.site.resolve(),
-        f"chapter-{given.only:02d}" if given.only else "the-transformer-by-hand",
-    )
+    site, name = given.site.resolve(), "the-transformer-by-hand"
+    if given.only:
+        name = f"chapter-{given.only:02d}"
     file = given.file or ROOT / f"_build/{name}.pdf"
     try:
         parts = contents(ROOT, site)
         if given.only:
             parts = [(part, [p for p in pages if f"/{given.only:02d}_" in p]) for part, pages in parts]
-        pdf, within, missing = make(site, parts=[(part, pages) for part, pages in parts if pages])
+            parts = [(part, pages) for part, pages in parts if pages]
+            if not parts:  # without parts it would print the whole book
+                raise FileNotFoundError(f"--only: expected the number of a chapter, got {given.only}")
+        pdf, within, missing = make(site, parts=parts)
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 1

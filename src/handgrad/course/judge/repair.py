@@ -129,7 +129,9 @@ class Repair:
     def _changes(self, probe):
         """Every change that is worth a trial, the likeliest first."""
         function, case = self.program.function(), self.cases[probe]
-        quietly = contextlib.suppress(Exception, SystemExit)
+        quietly = contextlib.suppress(
+            Exception, SystemExit
+        )  # its variables are wanted; what it raises is told
         with watched(function) as calls, quietly, np.errstate(all="ignore"):
             function(*case.inputs)
         if calls:  # else it does not take such arguments
