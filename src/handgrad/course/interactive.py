@@ -22,6 +22,7 @@ from urllib.parse import quote
 import numpy as np
 
 from handgrad.course.figures import HEIGHT, WIDTH, style, subplots
+from handgrad.course.quiz import OWN_KEYS
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 MEDIA_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
@@ -199,8 +200,8 @@ class Frames:
         )
         text = escape(self.texts[self.start])
         slider = (
-            f'<input type="range" min="0" max="{len(self.texts) - 1}" step="1" value="{self.start}"'
-            f' autocomplete="off" aria-valuetext="{text}" oninput="{SHOW_FRAME}">'
+            f'<input {OWN_KEYS} type="range" min="0" max="{len(self.texts) - 1}" step="1"'
+            f' value="{self.start}" autocomplete="off" aria-valuetext="{text}" oninput="{SHOW_FRAME}">'
         )
         return _group("frames", self.label, slider, text, images)
 
@@ -222,7 +223,7 @@ class Switches:
         return [tuple(map(bool, strip)) for strip in next(iter(self.presets.values()))]
 
     def html(self):
-        press = f'type="button" onclick="{SET_ALL}"'
+        press = f'{OWN_KEYS} type="button" onclick="{SET_ALL}"'
         buttons = " ".join(
             f'<button {press} value="{_bits(preset.ravel())}">{escape(name)}</button>'
             for name, preset in self.presets.items()
@@ -230,7 +231,7 @@ class Switches:
         lines = []
         for strip, pictures, shown in zip(self.strips, self.pictures, self.start(), strict=True):
             boxes = "".join(
-                f'<label><input type="checkbox" autocomplete="off"{" checked" if on else ""}'
+                f'<label><input {OWN_KEYS} type="checkbox" autocomplete="off"{" checked" if on else ""}'
                 f' oninput="{SHOW_STRIP}"> <span>{escape(name)}</span></label>'
                 for name, on in zip(self.boxes, shown, strict=True)
             )
@@ -261,7 +262,7 @@ class Lookup:
 
     def html(self):
         options = "".join(f'<option value="{escape(a)}">{escape(text)}</option>' for text, a in self.answers)
-        choice = f'<select autocomplete="off" onchange="{SHOW_ANSWER}">{options}</select>'
+        choice = f'<select {OWN_KEYS} autocomplete="off" onchange="{SHOW_ANSWER}">{options}</select>'
         return _group("lookup", self.label, choice, escape(self.answers[0][1]))
 
     def widget(self):

@@ -10,6 +10,8 @@ import random
 from html import escape
 from pathlib import Path
 
+OWN_KEYS = "data-lm-suppress-shortcuts"
+"""JupyterLab takes arrows, Enter, letters for commands on cells, unless the focused element has this."""
 FRAME = "border: 1px solid; border-radius: 0.25rem; margin: 0.4rem 0; padding: 0.3rem 0.75rem"
 
 
@@ -57,7 +59,7 @@ class Quiz:
             kind, sign = ("right", "✓") if answer["correct"] else ("wrong", "✗")
             lines += [
                 f'<details name="{self.name}-{number}" class="{kind}" style="{FRAME}">',
-                f"<summary>{escape(answer['answer'])}</summary>",
+                f"<summary {OWN_KEYS}>{escape(answer['answer'])}</summary>",
                 f'<p role="status">{sign} {escape(answer["feedback"])}</p></details>',
             ]
         return "\n".join([*lines, "</div>"])
