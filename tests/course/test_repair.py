@@ -107,3 +107,11 @@ def test_a_sum_over_repeated_places_is_repaired():
     answer = score.answer(wrong, "counted")
     found = repair(answer, search, [search._results(answer, case) for case in cases])
     assert "np.add.at" in found.kind and "`np.add.at(table, np.zeros(4, int), x.ravel()[:4])`" in found.where
+
+
+def test_a_place_of_slices_is_no_stumbling_block(search):
+    code = RIGHT.replace(
+        "    return a", "    moved = np.zeros(a.shape)\n    moved[..., 1:] += 0\n    return a"
+    )
+    found = finding(code.replace("(da - inner", "(da + inner"), search)
+    assert found.kind == "A sign is wrong."

@@ -201,8 +201,11 @@ def scattered(program):
     """np.add.at(x, i, y) for x[i] += y, and x[i] += y for x[i] = y."""
     for node in nodes(program, ast.AugAssign):
         if isinstance(node.target, ast.Subscript) and isinstance(node.op, ast.Add):
-            array, index = (ast.unparse(part) for part in (node.target.value, node.target.slice))
-            call = expression(f"np.add.at({array}, ({index}), VALUE)", VALUE=node.value)
+            array = ast.unparse(node.target.value)
+            index = ast.unparse(node.target).removeprefix(f"{array}[").removesuffix("]")
+            sliced = any(isinstance(part, ast.Slice) for part in ast.walk(node.target.slice))
+            where = f"np.s_[{index}]" if sliced else f"({index})"
+            call = expression(f"np.add.at({array}, {where}, VALUE)", VALUE=node.value)
             yield change(node, ast.Expr(call), "scatter")
     for node in nodes(program, ast.Assign):
         if len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
