@@ -48,7 +48,6 @@ TEMPLATES = {
     "solutions.ipynb": "notebooks/solutions/§name.ipynb",
     "quiz.json": "notebooks/quizzes/§name.json",
     "figures.py": "src/handgrad/chapters/§topic/figures.py",
-    "exercises.py": "src/handgrad/chapters/§topic/exercises.py",
     "test.py": "tests/chapters/test_§topic.py",
 }
 

@@ -12,7 +12,7 @@ In a solution notebook
 
 is replaced by `raise NotImplementedError("your turn")` inside a function, and by `name = ...  # your turn` at
 the margin, where the region must end by assigning the answer to a name. Cells tagged `solution` are dropped.
-All else stays as it is, ids included; outputs are left out.
+All else stays as it is, ids included; outputs are left out, and what the metadata say to the judge.
 
 The metadata of a student notebook hold a digest of its cells, `handgrad.generated`. If it no longer fits
 them, somebody has answered: then the file is kept, and the exit status is 1. Outputs and counts do not
@@ -86,6 +86,8 @@ def student(notebook, name):
     for cell in notebook.cells:
         if "solution" in cell.metadata.get("tags", []):
             continue
+        kept = {key: value for key, value in cell.metadata.items() if key != "handgrad"}
+        cell = nbformat.from_dict(cell | {"metadata": kept})
         if cell.cell_type == "code":
             source = without_solutions(cell.source, f"{name}, cell {cell.id}")
             regions += source != cell.source

@@ -1,13 +1,13 @@
-"""Chapter 12: its exercises derived again, solved otherwise and answered wrongly; its blocks and its task."""
+"""Chapter 12: its exercises derived again and solved otherwise; its blocks and its task."""
 
 import numpy as np
 import pytest
 import torch
-from judging import check_answers, check_gradients
+from judging import check_answers, check_gradients, solution
 from sympy import diff, symbols
 
 from handgrad import blocks, check
-from handgrad.chapters.blocks import exercises, faults, figures, flows, proofs, torch_layer, walkers
+from handgrad.chapters.blocks import faults, figures, flows, proofs, torch_layer, walkers
 from handgrad.course.figures import subplots
 
 # The answers, derived a second time -------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def test_the_slope_is_the_derivative():
     x, a, b, c = symbols("x a b c")
     u = x + a * x**2 / 2
     v = u + b * u**3
-    assert (diff(v + c * v**2 / 2, x) - exercises.macaron_slope(x, a, b, c)).expand() == 0
+    assert (diff(v + c * v**2 / 2, x) - solution("macaron_slope")(x, a, b, c)).expand() == 0
 
 
 # Answers ----------------------------------------------------------------------------------------------------
@@ -266,174 +266,3 @@ def test_a_block_costs_what_the_card_says(kind):
     if kind == "decoder":
         wanted += 4 * T * D**2 + 4 * S * D**2 + 4 * T * S * D
     assert torch_layer.flops(kind, T, S, D, F) == (wanted, 2 * wanted)
-
-
-# Wrong answers, as learners give them -----------------------------------------------------------------------
-
-
-def half_lost(x, a, b, c):
-    u = x + a * x**2 / 2
-    v = u + b * u**3
-    return (1 + 2 * a * x) * (1 + 3 * b * u**2) * (1 + 2 * c * v)
-
-
-def all_slopes_at_x(x, a, b, c):
-    return (1 + a * x) * (1 + 3 * b * x**2) * (1 + c * x)
-
-
-def without_what_is_read(dy, dasks, dread):
-    return dy + dasks, merged_by_loops(dy, dasks, dread)[1]
-
-
-def rows_of_the_memory_last(dy, dasks, dread):
-    T = dy.shape[1]
-    return dy + dasks + dread[:, :T], dread[:, T:]
-
-
-def cut_behind_row_T(dy, dasks, dread):
-    T = dy.shape[1]
-    return dy + dasks + dread[:, T:], dread[:, :T]
-
-
-def memory_as_long_as_x(dy, dasks, dread):
-    T = dy.shape[1]
-    return dy + dasks + dread[:, -T:], dread[:, :T]
-
-
-def cut_in_halves(dy, dasks, dread):
-    half = dread.shape[1] // 2
-    return dy + dasks + dread[:, half:], dread[:, :half]
-
-
-def cut_along_the_batch(dy, dasks, dread):
-    dmemory, of_x = np.split(dread, [dread.shape[1] - dy.shape[1]])
-    return dy + dasks + of_x, dmemory
-
-
-def memory_with_the_mean_of_dy(dy, dasks, dread):
-    dx, dmemory = merged_by_loops(dy, dasks, dread)
-    return dx, dmemory + np.mean(dy)
-
-
-def mean_of_dy(dy, da, df, x, gamma):
-    dx, dgamma = parallel_by_branches(dy, da, df, x, gamma)
-    return dx - dy + dy.mean(-1, keepdims=True), dgamma
-
-
-def gamma_outside(dy, da, df, x, gamma):
-    return dy + gamma * rms_back(da + df, x), parallel_by_branches(dy, da, df, x, gamma)[1]
-
-
-def one_connection_for_each_branch(dy, da, df, x, gamma):
-    dx, dgamma = parallel_by_branches(dy, da, df, x, gamma)
-    return dx + dy, dgamma
-
-
-def around_the_norm(dy, da, df, x, gamma):
-    return dy + da + df, parallel_by_branches(dy, da, df, x, gamma)[1]
-
-
-def second_use_only(dy, x, W):
-    u = x + np.tanh(x @ W)
-    return twice_by_loops(dy, x, W)[0], np.tensordot(u, dy / np.cosh(u @ W) ** 2, ((0, 1), (0, 1)))
-
-
-def dy_at_both_rounds(dy, x, W):
-    s = np.tanh(x @ W)
-    dt, ds = dy / np.cosh((x + s) @ W) ** 2, dy * (1 - s * s)
-    dW = np.einsum("btd,bte->de", x + s, dt) + np.einsum("btd,bte->de", x, ds)
-    return dy + dt @ W.T + ds @ W.T, dW
-
-
-def slope_at_the_result(dy, x, W):
-    s = np.tanh(x @ W)
-    u = x + s
-    dt = dy / np.cosh(np.tanh(u @ W)) ** 2
-    du = dy + dt @ W.T
-    ds = du / np.cosh(s) ** 2
-    return du + ds @ W.T, np.einsum("btd,bte->de", u, dt) + np.einsum("btd,bte->de", x, ds)
-
-
-def slope_of_the_tokens(dy, x, W):
-    u = x + np.tanh(x @ W)
-    dt = (1 - u**2) * dy
-    du = dy + dt @ W.T
-    ds = (1 - x**2) * du
-    return du + ds @ W.T, np.einsum("btd,bte->de", u, dt) + np.einsum("btd,bte->de", x, ds)
-
-
-def sandwich_at(choose):
-    """The sandwich with the outer norm's backward at another array."""
-
-    def answer(dy, x, W, b, gamma_in, gamma_out):
-        h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
-        o = h @ W + b
-        do = rms_back(gamma_out * dy, choose(x, o, gamma_out))
-        return dy + rms_back(gamma_in * (do @ W.T), x), np.einsum("btd,bte->de", h, do)
-
-    return answer
-
-
-outer_norm_at_its_result = sandwich_at(
-    lambda x, o, gamma: gamma * o / np.sqrt((o * o).mean(-1, keepdims=True))
-)
-outer_norm_at_the_sum = sandwich_at(lambda x, o, gamma: x + o)
-
-
-def connection_through_the_outer_norm(dy, x, W, b, gamma_in, gamma_out):
-    dx, dW = sandwich_by_parts(dy, x, W, b, gamma_in, gamma_out)
-    h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
-    return dx - dy + rms_back(gamma_out * dy, h @ W + b), dW
-
-
-def gammas_outside(outer, inner):
-    """The sandwich with γ in front of the bracket, in one norm or in both."""
-
-    def answer(dy, x, W, b, gamma_in, gamma_out):
-        h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
-        o = h @ W + b
-        do = gamma_out * rms_back(dy, o) if outer else rms_back(gamma_out * dy, o)
-        back = do @ W.T
-        dx = dy + (gamma_in * rms_back(back, x) if inner else rms_back(gamma_in * back, x))
-        return dx, np.einsum("btd,bte->de", h, do)
-
-    return answer
-
-
-def inner_norm_forgotten(dy, x, W, b, gamma_in, gamma_out):
-    h = gamma_in * x / np.sqrt((x * x).mean(-1, keepdims=True))
-    do = rms_back(gamma_out * dy, h @ W + b)
-    return dy + do @ W.T, np.einsum("btd,bte->de", h, do)
-
-
-@pytest.mark.parametrize(
-    "name, answer, words",
-    [
-        ("macaron_slope", half_lost, "halves of both half steps are lost"),
-        ("macaron_slope", all_slopes_at_x, "All slopes are taken at x"),
-        ("merged_gradients", without_what_is_read, "What is read is missing from dx"),
-        ("merged_gradients", rows_of_the_memory_last, "the memory stands first"),
-        ("merged_gradients", cut_behind_row_T, "cut behind row T"),
-        ("merged_gradients", memory_as_long_as_x, "Here stand the first T"),
-        ("merged_gradients", cut_in_halves, "cut into two halves"),
-        ("merged_gradients", cut_along_the_batch, "cut along the batch"),
-        ("merged_gradients", memory_with_the_mean_of_dy, "mean of dy is nothing to it"),
-        ("parallel_gradients", mean_of_dy, "hands on the mean of dy over the features"),
-        ("parallel_gradients", gamma_outside, "γ stands in front of the bracket"),
-        ("parallel_gradients", one_connection_for_each_branch, "counted twice, once for each branch"),
-        ("parallel_gradients", around_the_norm, "The norm is missing"),
-        ("same_block_twice", second_use_only, "the second use only"),
-        ("same_block_twice", dy_at_both_rounds, "To the first round dy arrives"),
-        ("same_block_twice", slope_at_the_result, "taken at its result"),
-        ("same_block_twice", slope_of_the_tokens, "stand u and x in place"),
-        ("sandwich_gradients", outer_norm_at_its_result, "taken at what came out of it"),
-        ("sandwich_gradients", outer_norm_at_the_sum, "leads around it: it is fed o alone"),
-        ("sandwich_gradients", connection_through_the_outer_norm, "The connection passes the outer norm"),
-        ("sandwich_gradients", gammas_outside(True, False), "The γ of the outer norm stands in front"),
-        ("sandwich_gradients", gammas_outside(False, True), "The γ of the inner norm stands in front"),
-        ("sandwich_gradients", gammas_outside(True, True), "Both γ stand in front"),
-        ("sandwich_gradients", inner_norm_forgotten, "The inner norm is missing on the way back"),
-    ],
-)
-def test_wrong_answers_are_told_why(name, answer, words):
-    check_answers(name, [answer], wrong=(words, ""))

@@ -1,13 +1,12 @@
 """Chapter 17: what belongs to it and to nobody else."""
 
-from functools import partial
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import optree
 import pytest
-from judging import check_answers
+from judging import check_answers, solution
 from scipy.special import log_softmax, softmax
 
 from handgrad import manual, model
@@ -202,13 +201,6 @@ def test_bits_per_byte():
         return np.average((nats / length)[real], weights=length[real]) * np.log2(np.e)
 
     check_answers("bits_per_byte", [by_loop, weighted])
-    for wrong, words in {
-        (lambda n, le, r: n[r].sum() / le[r].sum()): "in nats",
-        (lambda n, le, r: n[r].mean() / np.log(2)): "of a token",
-        (lambda n, le, r: n.sum() / le.sum() / np.log(2)): "Padding",
-        (lambda n, le, r: (n / le)[r].mean() / np.log(2)): "mean of the bits",
-    }.items():
-        check_answers("bits_per_byte", [wrong], wrong=(words, ""))
 
 
 def test_unlikelihood_dz(rng):
@@ -229,31 +221,16 @@ def test_unlikelihood_dz(rng):
         hit = unwanted[..., None] == np.arange(z.shape[-1])
         return (softmax(z, -1) - softmax(np.where(hit, -np.inf, z), -1)) / unwanted.size
 
-    def clipped(z, unwanted):
-        hit = unwanted[..., None] == np.arange(z.shape[-1])
-        p_c = softmax(z, -1)[hit].reshape(*unwanted.shape, 1)
-        return p_c / np.maximum(1 - p_c, 1e-12) * (hit - softmax(z, -1)) / unwanted.size
-
     np.testing.assert_allclose(by_jacobian(z, unwanted), slopes(loss, z), atol=1e-8)
     np.testing.assert_allclose(by_difference(z, unwanted), slopes(loss, z), atol=1e-8)
     check_answers("unlikelihood_dz", [by_difference])
-    for wrong, words in {
-        by_jacobian: "p_c rounds to 1",
-        clipped: "Wrong only in .* p_c rounds to 1",
-        (lambda z, c: -by_jacobian(z, c)): "^The sign is wrong: ",
-        (lambda z, c: -by_difference(z, c)): "^The sign is wrong. ",
-        (lambda z, c: by_jacobian(z, c) * c.size): "Divided by nothing",
-    }.items():
-        with np.errstate(divide="ignore", invalid="ignore"):
-            check_answers("unlikelihood_dz", [wrong], wrong=(words, ""))
 
 
 @pytest.mark.parametrize("certain", [35, 40, 800])
 def test_a_nearly_certain_character_is_pushed_with_all_digits(certain):
     """z = (certain, 0, 1): the gradient is 1 for it, and for the others minus their softmax without it."""
-    from handgrad.chapters.language_model.exercises import unlikelihood_dz
 
-    dz = unlikelihood_dz(np.array([[[certain, 0.0, 1.0]]]), np.array([[0]]))
+    dz = solution("unlikelihood_dz")(np.array([[[certain, 0.0, 1.0]]]), np.array([[0]]))
     np.testing.assert_allclose(dz[0, 0], [1, *-softmax([0, 1])], rtol=1e-14)
 
 
@@ -276,14 +253,8 @@ def test_min_p_dz(rng):
                 dz[b, t, y[b, t]] -= 1
         return dz / m if m else dz
 
-    def unguarded(z, y, share):
-        dz = by_place(z, y, share)
-        return dz / np.float64(dz.any())
-
     np.testing.assert_allclose(by_place(z, y, 0.3), slopes(loss, z), atol=1e-8)
     check_answers("min_p_dz", [by_place])
-    with np.errstate(invalid="ignore"):
-        check_answers("min_p_dz", [unguarded], wrong=("Wrong only in .*no place counts", ""))
 
 
 def test_fading_memory_gradient(rng):
@@ -298,8 +269,8 @@ def test_fading_memory_gradient(rng):
                 cost -= log_softmax(E @ h)[y[b, t]]
         return cost / w.size
 
-    def answer(E, w, y, alpha, later=True, add=True, both=True, backward=True):
-        """Place by place, forward and back; the options are what is forgotten."""
+    def answer(E, w, y, alpha):
+        """Place by place, forward and back."""
         (B, T), dE = w.shape, np.zeros_like(E)
         for b in range(B):
             h, dh = [np.zeros(E.shape[1])], np.zeros((T, E.shape[1]))
@@ -307,11 +278,11 @@ def test_fading_memory_gradient(rng):
                 h.append(alpha * h[t] + E[w[b, t]])
                 dz = (softmax(E @ h[-1]) - np.eye(len(E))[y[b, t]]) / w.size
                 dh[t] = E.T @ dz
-                dE += both * np.outer(dz, h[-1])
+                dE += np.outer(dz, h[-1])
             carried, read = np.zeros(E.shape[1]), np.zeros_like(E)
-            for t in reversed(range(T)) if backward else range(T):
-                carried = dh[t] + later * alpha * carried
-                read[w[b, t]] = carried + (read[w[b, t]] if add else 0)
+            for t in reversed(range(T)):
+                carried = dh[t] + alpha * carried
+                read[w[b, t]] += carried
             dE += read
         return dE
 
@@ -327,13 +298,6 @@ def test_fading_memory_gradient(rng):
 
     np.testing.assert_allclose(answer(E, w, y, 0.7), slopes(loss, E), atol=1e-8)
     check_answers("fading_memory_gradient", [answer, by_torch])
-    for options, words in {
-        "later": "its own place only",
-        "both": "The head's part is missing",
-        "backward": "hears from earlier places",
-    }.items():
-        wrong = partial(answer, **{options: False})
-        check_answers("fading_memory_gradient", [wrong], wrong=(words, ""))
 
 
 def test_ring_step(rng):
@@ -347,29 +311,12 @@ def test_ring_step(rng):
             y[b, h] = sum(weight * v[b, h, row] for weight, row in zip(a, rows, strict=True))
         return y, k, v
 
-    def before_writing(shown):
-        def step(q, k_new, v_new, k_ring, v_ring, t):
-            _, k, v = by_list(q, k_new, v_new, k_ring, v_ring, t)
-            keys = np.concatenate([k_ring, k_new[:, :, None]], axis=2)
-            values = np.concatenate([v_ring, v_new[:, :, None]], axis=2)
-            s = np.einsum("bhk,bhsk->bhs", q, keys) / np.sqrt(q.shape[2])
-            a = softmax(np.where(shown(np.arange(keys.shape[2]), t, k.shape[2]), s, -np.inf), -1)
-            return np.einsum("bhs,bhse->bhe", a, values), k, v
-
-        return step
-
     check_answers("ring_step", [by_list])
-    for shown, words in {
-        (lambda slot, t, S: (slot < t) & (slot < S)): "does not see it",
-        (lambda slot, t, S: slot < S): "its empty slots included",
-        (lambda slot, t, S: (slot < t) | (slot == S)): "^S . 1 characters are seen",
-    }.items():
-        check_answers("ring_step", [before_writing(shown)], wrong=(words, ""))
 
 
 def test_a_ring_is_attention_over_the_last_places(rng):
     """A text read through the ring, beside attention with a window in its mask."""
-    from handgrad.chapters.language_model.exercises import ring_step
+
     from handgrad.ops import attention
 
     T, S = 9, 4
@@ -379,7 +326,7 @@ def test_a_ring_is_attention_over_the_last_places(rng):
     wanted, _ = attention(q, k, v, mask=near)
     k_ring, v_ring = np.full((2, 2, 3, S, 5), 99.0)
     for t in range(T):
-        y, k_ring, v_ring = ring_step(q[:, :, t], k[:, :, t], v[:, :, t], k_ring, v_ring, t)
+        y, k_ring, v_ring = solution("ring_step")(q[:, :, t], k[:, :, t], v[:, :, t], k_ring, v_ring, t)
         np.testing.assert_allclose(y, wanted[:, :, t])
 
 

@@ -1,14 +1,14 @@
-"""The exercises of chapter 03: derived again, solved otherwise, and answered wrongly."""
+"""The exercises of chapter 03: derived again and solved otherwise."""
 
 import numpy as np
 import pytest
 import torch
-from judging import check_answers
+from judging import check_answers, solution
 from sympy import Rational, diff, exp, log, simplify, symbols
 from torch.nn import functional
 
 from handgrad import manual
-from handgrad.chapters.linear_and_embedding import bigram, exercises, faults, figures, trials
+from handgrad.chapters.linear_and_embedding import bigram, faults, figures, trials
 from handgrad.course import judge
 from handgrad.course.figures import subplots
 
@@ -80,9 +80,9 @@ def test_the_tied_row_is_the_derivative():
     x = scale * e_0
     loss = -log(exp(x * e_1) / (exp(x * e_0) + exp(x * e_1)))
     point = {e_0: Rational(3, 5), e_1: Rational(-4, 3), scale: Rational(7, 4)}
-    gap = diff(loss, e_0) - exercises.tied_row(e_0, e_1, scale)
+    gap = diff(loss, e_0) - solution("tied_row")(e_0, e_1, scale)
     assert abs(gap.subs(point).evalf(30)) < 1e-25
-    assert simplify(exercises.tied_row(1, 1, 2)) == 1 and exercises.tied_row(0, 1, 2) == -1
+    assert simplify(solution("tied_row")(1, 1, 2)) == 1 and solution("tied_row")(0, 1, 2) == -1
 
 
 def grads(forward, dy, *arrays):
@@ -100,30 +100,30 @@ def added(W, g):
 
 
 def test_the_others_against_autograd():
-    for case in exercises.TWICE_BACKWARD.cases:
+    for case in judge.find("twice_backward").cases:
         dy, *arrays = case.inputs
         wanted = grads(lambda x, W, b: (x @ W + b) @ W + b, dy, *arrays)
-        for ours, theirs in zip(exercises.twice_backward(*case.inputs), wanted, strict=True):
+        for ours, theirs in zip(solution("twice_backward")(*case.inputs), wanted, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
-    for case in exercises.LOW_RANK_BACKWARD.cases:
+    for case in judge.find("low_rank_backward").cases:
         dy, x, W, A, C, g = case.inputs
         wanted = grads(added(W, g), dy, x, A, C)
-        for ours, theirs in zip(exercises.low_rank_backward(*case.inputs), wanted, strict=True):
+        for ours, theirs in zip(solution("low_rank_backward")(*case.inputs), wanted, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
-    for case in exercises.BLOCKS_BACKWARD.cases:
+    for case in judge.find("blocks_backward").cases:
         dy, x, W = case.inputs
         wanted = grads(lambda x, W: x @ torch.block_diag(*W), dy, x, W)
-        for ours, theirs in zip(exercises.blocks_backward(*case.inputs), wanted, strict=True):
+        for ours, theirs in zip(solution("blocks_backward")(*case.inputs), wanted, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
-    for case in exercises.BAG_BACKWARD.cases:
+    for case in judge.find("bag_backward").cases:
         dy, tokens, E = case.inputs
         np.testing.assert_allclose(
-            exercises.bag_backward(*case.inputs), grads(bag(tokens), dy, E)[0], atol=1e-12
+            solution("bag_backward")(*case.inputs), grads(bag(tokens), dy, E)[0], atol=1e-12
         )
 
 
 def test_the_windows_hold_what_the_exercise_is_about():
-    cases = {case.name: case.inputs[1] for case in exercises.BAG_BACKWARD.cases}
+    cases = {case.name: case.inputs[1] for case in judge.find("bag_backward").cases}
     usual = [tokens for name, tokens in cases.items() if name != "a window of padding only"]
     assert all((tokens != 0).any(axis=1).all() for tokens in usual)
     assert any((tokens == 0).any() for tokens in usual)
@@ -209,7 +209,7 @@ RIGHT = {
         lambda e_0, e_1, scale: diff(log(1 + exp(scale * e_0**2 - scale * e_0 * e_1)), e_0),
     ),
     "twice_backward": (twice_by_names, twice_by_loops),
-    "low_rank_backward": (low_rank_by_einsum, low_rank_by_loops, exercises.low_rank_by_matrix),
+    "low_rank_backward": (low_rank_by_einsum, low_rank_by_loops),
     "blocks_backward": (blocks_by_loops, blocks_by_einsum),
     "bag_backward": (bag_by_loops, bag_by_add_at),
 }
@@ -222,275 +222,3 @@ def test_right_answers_are_accepted_however_written(name):
 
 def test_every_exercise_has_been_solved_otherwise():
     assert set(RIGHT) == set(judge.chapters()["linear_and_embedding"])
-
-
-# Wrong answers, as a learner gives them ---------------------------------------------------------------------
-
-
-def p_0(e_0, e_1, scale):
-    return 1 / (1 + exp(scale * e_0 * (e_1 - e_0)))
-
-
-def twice(dh=lambda dy, W: dy @ W.T, dx=lambda dh, W: dh @ W.T, dW=None, bias=1, batch=lambda g: g.sum(0)):
-    """The backward of a matrix used twice, with one thing wrong."""
-
-    def backward(dy, x, W, b):
-        h, first = x @ W + bias * b, dh(dy, W)
-        shares = x.mT @ first + h.mT @ dy if dW is None else dW(x, h, dy, first, W)
-        return dx(first, W), batch(shares), (first + dy).sum((0, 1))
-
-    return backward
-
-
-def low_rank(on_dh=1.0, on_dC=1.0, dx=lambda whole, low: whole + low, batch=lambda g: g.sum(0), of=None):
-    def backward(dy, x, W, A, C, g):
-        h, dh = x @ A, g * on_dh * dy @ C.T
-        dA = (of(x, h) if of else x).mT @ dh
-        return dx(dy @ W.T, dh @ A.T), batch(dA), batch(g * on_dC * h.mT @ dy)
-
-    return backward
-
-
-def blocks(shares=lambda g: g.sum((0, 1)), back=lambda d, x: d.reshape(x.shape), of=lambda W: W, spec="btgk"):
-    def backward(dy, x, W):
-        (B, T, _), (G, K, E) = x.shape, W.shape
-        parts, arriving = x.reshape(B, T, G, K), dy.reshape(B, T, G, E)
-        dx = np.einsum(f"btge,gke->{spec}", arriving, of(W))
-        return back(dx, x), shares(np.einsum("btgk,btge->btgke", parts, arriving))
-
-    return backward
-
-
-def blocks_dealt(of_x=True, of_dx=True, of_dy=False):
-    """Features of some arrays are dealt to the groups in turn, as by the slice h::H."""
-
-    def parts(array, H, dealt):
-        slices = [slice(h, None, H) for h in range(H)]
-        n = array.shape[-1] // H
-        return slices if dealt else [slice(h * n, (h + 1) * n) for h in range(H)]
-
-    def backward(dy, x, W):
-        H, dx, dW = len(W), np.zeros_like(x), np.zeros_like(W)
-        for h, (mine, theirs, its) in enumerate(
-            zip(parts(x, H, of_x), parts(x, H, of_dx), parts(dy, H, of_dy), strict=True)
-        ):
-            dx[..., theirs] = dy[..., its] @ W[h].T
-            dW[h] = np.tensordot(x[..., mine], dy[..., its], axes=([0, 1], [0, 1]))
-        return dx, dW
-
-    return backward
-
-
-def blocks_cut(cut):
-    """dW cut from that of a whole matrix: `cut` makes (H, K, E) of it, as (H, K, H, E) and as it is."""
-
-    def backward(dy, x, W):
-        H, K, E = W.shape
-        whole = np.einsum("bti,btj->ij", x, dy)
-        return blocks_by_loops(dy, x, W)[0], cut(whole.reshape(H, K, H, E), whole, W)
-
-    return backward
-
-
-def blocks_from(at_x, at_y):
-    """Slices that begin at multiples of `at_x(K, E)` and `at_y(K, E)`."""
-
-    def backward(dy, x, W):
-        H, K, E = W.shape
-        dx, dW = np.zeros_like(x), np.zeros_like(W)
-        for h in range(H):
-            i, j = h * at_x(K, E), h * at_y(K, E)
-            dW[h] = x[..., i : i + K].reshape(-1, K).T @ dy[..., j : j + E].reshape(-1, E)
-            dx[..., i : i + K] = dy[..., j : j + E] @ W[h].T
-        return dx, dW
-
-    return backward
-
-
-def blocks_in_turn(dy, x, W):
-    (B, T, _), (H, K, E) = x.shape, W.shape
-    parts, arriving = x.reshape(B, T, K, H), dy.reshape(B, T, E, H)
-    dx = np.einsum("bteg,gke->btkg", arriving, W).reshape(x.shape)
-    return dx, np.einsum("btkg,bteg->gke", parts, arriving)
-
-
-def bag_by_tokens(number=lambda kept, row: len(kept), keep=lambda row: row[row != 0], put=np.add.at):
-    def backward(dy, tokens, E):
-        dE = np.zeros_like(E)
-        for row, arriving in zip(tokens, dy, strict=True):
-            kept = keep(row)
-            if len(kept):
-                put(dE, kept, arriving / number(kept, row))
-        return dE
-
-    return backward
-
-
-def bag_by_ids(share, keep=lambda row: row[row != 0], put=np.add, dtype=float):
-    """Once for each different id of a window: `share` is a function (how often, the ids of the window)."""
-
-    def backward(dy, tokens, E):
-        dE = np.zeros(E.shape, dtype)
-        for row, arriving in zip(tokens, dy, strict=True):
-            kept = keep(row)
-            for v in np.unique(kept):
-                dE[v] = put(dE[v], share((kept == v).sum(), kept) * arriving)
-        return dE
-
-    return backward
-
-
-def bag_of_last(dy, tokens, E):
-    for n in range(len(dy)):
-        dE = bag_by_loops(dy[n : n + 1], tokens[n : n + 1], E)
-    return dE
-
-
-def bag_by_average(dy, tokens, E):
-    number = np.mean([(row != 0).sum() for row in tokens])
-    return bag_by_tokens(number=lambda kept, row: number)(dy, tokens, E)
-
-
-def bag_by_occurrence(dy, tokens, E):
-    how_often = np.bincount(tokens.ravel(), minlength=len(E))
-    return bag_by_tokens(number=lambda kept, row: how_often[kept][:, None])(dy, tokens, E)
-
-
-def bag_times_output(dy, tokens, E):
-    y = np.array([E[row[row != 0]].mean(0) if row.any() else 0 * E[0] for row in tokens])
-    return bag_by_loops(dy * y, tokens, E)
-
-
-def put_whole(dE, kept, share):
-    np.add.at(dE, kept, share.astype(int))
-
-
-def put_once(dE, kept, share):
-    dE[kept] += share
-
-
-def put_last(dE, kept, share):
-    dE[kept] = share
-
-
-def bag_with_nan(dy, tokens, E):
-    share = (tokens != 0) / (tokens != 0).sum(axis=1, keepdims=True)
-    return (share[:, :, None] * (tokens[:, :, None] == np.arange(len(E)))).sum(1).T @ dy
-
-
-WRONG = [
-    ("tied_row", lambda e_0, e_1, scale: p_0(e_0, e_1, scale) * scale * e_0, "Only the head", ""),
-    ("tied_row", lambda e_0, e_1, scale: scale * (2 * e_0 - e_1), "p_0 is missing", ""),
-    ("tied_row", lambda e_0, e_1, scale: p_0(e_0, e_1, scale) * (2 * e_0 - e_1), "missing from both", ""),
-    ("tied_row", lambda e_0, e_1, scale: p_0(e_0, e_1, scale) * scale * (2 * e_0 + e_1), "sign", "p_0 . e_1"),
-    ("tied_row", lambda e_0, e_1, scale: 2 * p_0(e_0, e_1, scale) * scale * e_0, "A term is missing", "e_1"),
-    ("tied_row", lambda e_0, e_1, scale: log(1 + exp(scale * e_0 * (e_0 - e_1))), "the loss itself", ""),
-    ("twice_backward", twice(dW=lambda x, h, dy, dh, W: h.mT @ dy), "last use only. .* dx and db", ""),
-    ("twice_backward", twice(dW=lambda x, h, dy, dh, W: 2 * (x.mT @ dy) @ W), "commute", ""),
-    ("twice_backward", twice(bias=0), "the bias is missing", ""),
-    ("twice_backward", twice(batch=lambda g: g), "keeps the axis of the sequences", ""),
-    ("twice_backward", twice(batch=lambda g: g[-1]), "last sequence only", ""),
-    ("twice_backward", twice(dx=lambda dh, W: dh), "passed twice", ""),
-    ("twice_backward", twice(dh=lambda dy, W: dy @ W), "transposed", "`dh`"),
-    (
-        "twice_backward",
-        twice(dW=lambda x, h, dy, dh, W: x.mT @ (dh @ W.T) + h.mT @ dy),
-        "One array stands",
-        "`dx` stands where `dh`",
-    ),
-    ("low_rank_backward", low_rank(dx=lambda whole, low: 0.6 * whole + low), "wrong place", "`g` belongs"),
-    ("low_rank_backward", low_rank(dx=lambda whole, low: whole), "lost the way through A and C", ""),
-    ("low_rank_backward", low_rank(dx=lambda whole, low: low), "lost the way through W", ""),
-    ("low_rank_backward", low_rank(on_dh=1 / 0.6, on_dC=1 / 0.6), "g is missing from all", ""),
-    ("low_rank_backward", low_rank(on_dC=0.6), "in dC twice", ""),
-    ("low_rank_backward", low_rank(batch=lambda g: g.mean(0)), "averaged over the sequences", ""),
-    ("low_rank_backward", low_rank(batch=lambda g: g[0]), "first sequence only", ""),
-    ("low_rank_backward", low_rank(of=lambda x, h: h), "One array stands", "`h` stands where `x`"),
-    ("blocks_backward", blocks_in_turn, "dealt to the groups in turn, 0, H, 2H", ""),
-    ("blocks_backward", blocks_dealt(), "features of x are dealt .* those of dy are not", ""),
-    ("blocks_backward", blocks_dealt(of_dx=False), "features of x are dealt .* dx is right", ""),
-    ("blocks_backward", blocks_dealt(False, False, True), "features of dy are dealt", ""),
-    (
-        "blocks_backward",
-        blocks_from(lambda K, E: K, lambda K, E: K),
-        "slices of dy begin at multiples of K",
-        "",
-    ),
-    (
-        "blocks_backward",
-        blocks_from(lambda K, E: E, lambda K, E: E),
-        "slices of x begin at multiples of E",
-        "",
-    ),
-    ("blocks_backward", blocks_cut(lambda m, whole, W: m.sum(2)), "those beside it", ""),
-    ("blocks_backward", blocks_cut(lambda m, whole, W: m.sum(0).swapaxes(0, 1)), "above and below", ""),
-    ("blocks_backward", blocks_cut(lambda m, whole, W: m[:, :, 0]), "first E columns", ""),
-    ("blocks_backward", blocks_cut(lambda m, whole, W: m[0].swapaxes(0, 1)), "first K rows", ""),
-    ("blocks_backward", blocks_cut(lambda m, whole, W: m), "each pair of groups", ""),
-    ("blocks_backward", blocks_cut(lambda m, whole, W: whole), "that of a whole matrix", ""),
-    (
-        "blocks_backward",
-        blocks_cut(lambda m, w, W: np.stack([w.reshape(len(W), *W.shape)[h, h] for h in range(len(W))])),
-        "does not cut a matrix",
-        "",
-    ),
-    ("blocks_backward", blocks(back=lambda d, x: d), r"dx stand still in two axes, \(H, K\)", ""),
-    ("blocks_backward", blocks(back=lambda d, x: d.sum(2)), "In dx the groups are added up", ""),
-    (
-        "blocks_backward",
-        blocks(back=lambda d, x: d.sum(2).reshape(-1, d.shape[-1])),
-        "In dx the groups are added up",
-        "",
-    ),
-    (
-        "blocks_backward",
-        blocks(back=lambda d, x: np.tile(d.sum(2), d.shape[2])),
-        "In dx the groups are added up",
-        "",
-    ),
-    ("blocks_backward", blocks(back=lambda d, x: d[:, :, -1]), "last group only", ""),
-    ("blocks_backward", blocks(of=lambda W: W.sum(0) + 0 * W), "sum of the blocks", ""),
-    ("blocks_backward", blocks(spec="gbtk"), "groups come first", ""),
-    ("blocks_backward", blocks(shares=lambda g: g.sum(1)), "keeps the axis of the sequences", ""),
-    ("blocks_backward", blocks(shares=lambda g: g.mean((0, 1))), "number of tokens", ""),
-    ("blocks_backward", blocks(shares=lambda g: g[-1, -1]), "last token only", ""),
-    ("blocks_backward", blocks(of=lambda W: W[:1].repeat(len(W), 0)), "weights of the first", ""),
-    ("blocks_backward", blocks(shares=lambda g: g.sum((0, 1)).mT), "transposed", "`dW`"),
-    ("bag_backward", bag_by_tokens(number=lambda kept, row: len(row)), "length of the window", ""),
-    ("bag_backward", bag_by_tokens(number=lambda kept, row: 1), "Not divided", ""),
-    ("bag_backward", bag_by_tokens(keep=lambda row: row), "Padding is treated", ""),
-    ("bag_backward", bag_by_tokens(number=lambda kept, row: len(set(kept))), "different tokens", ""),
-    ("bag_backward", bag_by_tokens(number=lambda kept, row: len(set(row))), "different ids", ""),
-    ("bag_backward", bag_by_tokens(put=put_once), "counts once", ""),
-    ("bag_backward", bag_by_tokens(put=put_last), "repeated tokens are lost", ""),
-    (
-        "bag_backward",
-        bag_by_ids(lambda c, kept: 1 / len(np.unique(kept))),
-        "the different ids of a window. An",
-        "",
-    ),
-    (
-        "bag_backward",
-        bag_by_ids(lambda c, kept: 1 / len(np.unique(kept)), keep=lambda row: row),
-        "the padding among them",
-        "",
-    ),
-    ("bag_backward", bag_by_ids(lambda c, kept: c / len(kept), put=lambda old, new: new), "added, `.=`", ""),
-    ("bag_backward", bag_by_ids(lambda c, kept: 1 / c), "token itself occurs in the window", ""),
-    ("bag_backward", bag_by_ids(lambda c, kept: 1), "Not divided .* counts once", ""),
-    ("bag_backward", bag_by_ids(lambda c, kept: c / len(kept), dtype=int), "cut to whole ones", ""),
-    ("bag_backward", bag_by_tokens(put=put_whole), "cut to whole ones", ""),
-    ("bag_backward", lambda *case: bag_by_loops(*case).astype(int), "cut to whole ones", ""),
-    ("bag_backward", bag_of_last, "Only the last window", ""),
-    ("bag_backward", bag_by_average, "average number of tokens", ""),
-    ("bag_backward", bag_by_occurrence, "in all windows, and not", ""),
-    ("bag_backward", bag_times_output, "multiplied by the output", ""),
-    ("bag_backward", lambda *case: -exercises.bag_backward(*case), "sign of a whole line", ""),
-    ("bag_backward", lambda *case: np.roll(exercises.bag_backward(*case), -1, 0), "moved by one", ""),
-    ("bag_backward", bag_with_nan, "has the output 0", ""),
-]
-
-
-@pytest.mark.parametrize("name, answer, kind, where", WRONG, ids=range(len(WRONG)))
-def test_a_wrong_answer_is_told_what_is_wrong(name, answer, kind, where):
-    check_answers(name, [answer], wrong=(kind, where))

@@ -1,12 +1,12 @@
-"""Chapter 10: its exercises derived again, solved otherwise, answered wrongly; what it draws and measures."""
+"""Chapter 10: its exercises derived again and solved otherwise; what it draws and measures."""
 
 import numpy as np
 import pytest
 import torch
-from judging import check_answers
+from judging import check_answers, solution
 
 from handgrad import ops
-from handgrad.chapters.multi_head import columns, exercises, faults, figures, look_back, turning
+from handgrad.chapters.multi_head import columns, faults, figures, look_back, turning
 from handgrad.course import judge
 
 # The answers, derived a second time by automatic differentiation ------------------------------------------
@@ -18,12 +18,12 @@ def fused_loss(dq, dk, dv, fused):
 
 
 def test_the_fused_gradient():
-    for case in exercises.FUSED_GRADIENT.cases:
+    for case in judge.find("fused_gradient").cases:
         parts = [torch.tensor(x) for x in case.inputs]
         B, H, T, K = parts[0].shape
         fused = torch.zeros(B, T, 3 * H * K, dtype=torch.float64, requires_grad=True)
         (wanted,) = torch.autograd.grad(fused_loss(*parts, fused), fused)
-        np.testing.assert_array_equal(exercises.fused_gradient(*case.inputs), wanted)
+        np.testing.assert_array_equal(solution("fused_gradient")(*case.inputs), wanted)
 
 
 def gate_loss(dy, o, gate, W_O):
@@ -46,10 +46,10 @@ def shared_loss(dy, q, m):
 @pytest.mark.parametrize(
     "exercise, loss, upstream",
     [
-        (exercises.GATE_GRADIENTS, gate_loss, 1),
-        (exercises.MIXED_GRADIENTS, mixed_loss, 1),
-        (exercises.LATENT_GRADIENTS, latent_loss, 2),
-        (exercises.SHARED_GRADIENTS, shared_loss, 1),
+        (judge.find("gate_gradients"), gate_loss, 1),
+        (judge.find("mixed_gradients"), mixed_loss, 1),
+        (judge.find("latent_gradients"), latent_loss, 2),
+        (judge.find("shared_gradients"), shared_loss, 1),
     ],
     ids=["gates", "mixed", "latent", "shared"],
 )
@@ -159,169 +159,6 @@ def test_right_answers_are_accepted_however_written(name):
 
 def test_every_exercise_has_been_solved_otherwise():
     assert set(RIGHT) == set(judge.chapters()["multi_head"])
-
-
-# Wrong answers, as learners write them --------------------------------------------------------------------
-
-
-def gates(change):
-    """From the right do, dgate, dW_O, and the gate."""
-    return lambda dy, o, gate, W_O: change(*gates_by_merge(dy, o, gate, W_O), gate[:, None, None], len(dy))
-
-
-def latent(change):
-    def backward(dk, dv, x, W_C, W_K, W_V):
-        return change(latent_by_linear(dk, dv, x, W_C, W_K, W_V), x @ W_C, x, dk, dv)
-
-    return backward
-
-
-def shared(change):
-    def backward(dy, q, m):
-        memory = np.broadcast_to(m[:, None], (*q.shape[:2], *m.shape[1:]))
-        _, cache = ops.attention(q, memory, memory)
-        return change(*ops.attention_backward(dy, cache), cache["a"], memory, q.shape[-1] ** 0.5)
-
-    return backward
-
-
-def gates_by_tile(dy, o, gate, W_O):
-    """One gate for each column, in the wrong order: np.tile where np.repeat belongs."""
-    merged, cache = ops.merge_heads(o)
-    columns = np.tile(gate, o.shape[3])
-    dmerged = dy @ W_O.T
-    dgate = (merged * dmerged).sum((0, 1)).reshape(o.shape[1], -1).sum(1)
-    do = ops.merge_heads_backward(columns * dmerged, cache)
-    return do, dgate, np.einsum("btk,btd->kd", columns * merged, dy)
-
-
-def gates_by_tile_throughout(dy, o, gate, W_O):
-    do, _, dW_O = gates_by_tile(dy, o, gate, W_O)
-    moved = ops.merge_heads(o)[0] * (dy @ W_O.T)
-    return do, moved.sum((0, 1)).reshape(o.shape[3], -1).sum(0), dW_O
-
-
-def gates_joined_by_reshape(dy, o, gate, W_O):
-    do, dgate, _ = gates_by_merge(dy, o, gate, W_O)
-    rows = (gate[:, None, None] * o).reshape(*dy.shape[:2], -1)
-    return do, dgate, np.einsum("btk,btd->kd", rows, dy)
-
-
-def mixed_through_softmax(ds, u, P):
-    s = np.einsum("eh,bhts->bets", P, u)
-    return mixed_by_axes(ops.softmax_backward(ds, ops.softmax(s)[1]), u, P)
-
-
-def mixed_untransposed(ds, u, P):
-    B, E, T, S = ds.shape
-    return (P @ ds.reshape(B, E, -1)).reshape(u.shape), mixed_by_axes(ds, u, P)[1]
-
-
-def mixed_by_exchanged_loops(ds, u, P):
-    du = np.zeros_like(u)
-    for e in range(P.shape[0]):
-        for h in range(P.shape[1]):
-            du[:, h] += P[h, e] * ds[:, e]
-    return du, mixed_by_axes(ds, u, P)[1]
-
-
-def latent_turned(dk, dv, x, W_C, W_K, W_V):
-    dc = dk @ W_K.T + dv @ W_V.T
-    right = latent_by_linear(dk, dv, x, W_C, W_K, W_V)
-    return right[0], x.reshape(x.shape[2], -1) @ dc.reshape(-1, dc.shape[2]), *right[2:]
-
-
-WRONG = [
-    (
-        "fused_gradient",
-        lambda q, k, v: fused_by_loops(q / q.shape[3] ** 0.5, k / q.shape[3] ** 0.5, v),
-        "scale belongs",
-    ),
-    ("gate_gradients", gates_by_tile, "np.tile"),
-    ("gate_gradients", gates_by_tile_throughout, "np.tile. does, in dgate too"),
-    ("gate_gradients", gates_joined_by_reshape, "joined by a reshape alone"),
-    ("mixed_gradients", mixed_through_softmax, "backward of the softmax"),
-    ("mixed_gradients", mixed_untransposed, "A matrix is transposed"),
-    (
-        "mixed_gradients",
-        lambda ds, u, P: ((P[:, :, None, None] * ds[:, None]).sum(2), mixed_by_axes(ds, u, P)[1]),
-        "passes its transpose",
-    ),
-    (
-        "mixed_gradients",
-        lambda ds, u, P: (P.sum(0)[:, None, None] * ds.sum(1, keepdims=True), mixed_by_axes(ds, u, P)[1]),
-        "multiplies two sums over the mixed heads",
-    ),
-    (
-        "mixed_gradients",
-        lambda ds, u, P: (
-            mixed_by_axes(ds, u, P)[0],
-            ds.reshape(len(P), -1) @ u.reshape(P.shape[1], -1).T,
-        ),
-        "mixes sequences and heads",
-    ),
-    ("mixed_gradients", mixed_by_exchanged_loops, "indices of P are exchanged"),
-    (
-        "mixed_gradients",
-        lambda ds, u, P: (
-            np.broadcast_to(P.sum() * ds.sum(1, keepdims=True), u.shape),
-            mixed_by_axes(ds, u, P)[1],
-        ),
-        "sum of all of P",
-    ),
-    ("latent_gradients", latent_turned, "transposed by a reshape"),
-    (
-        "shared_gradients",
-        shared(lambda dq, dk, dv, a, m, r: (dq / a.shape[1] ** 0.5, (dk / a.shape[1] ** 0.5 + dv).sum(1))),
-        "scale on the way back",
-    ),
-    ("fused_gradient", lambda *d: np.stack([ops.merge_heads(x)[0] for x in d]), "along a new axis"),
-    ("fused_gradient", lambda *d: np.concatenate(d, -1), "heads are not joined"),
-    ("fused_gradient", lambda *d: sum(ops.merge_heads(x)[0] for x in d), "parts are added"),
-    (
-        "fused_gradient",
-        lambda *d: np.concatenate([ops.merge_heads(x)[0] for x in d]),
-        "sequences of the batch",
-    ),
-    ("fused_gradient", lambda q, k, v: fused_by_loops(k, q, v), "Queries and keys"),
-    ("gate_gradients", gates(lambda do, dg, dW, g, B: (do / g, dg, dW)), "gate is missing in do"),
-    ("gate_gradients", gates(lambda do, dg, dW, g, B: (do, dg * g.ravel(), dW)), "its own gradient"),
-    ("gate_gradients", gates(lambda do, dg, dW, g, B: (do, dg, dW / B)), "mean over the batch"),
-    ("gate_gradients", gates(lambda do, dg, dW, g, B: (do, -dg, dW)), "Descent taken ahead"),
-    ("gate_gradients", gates(lambda do, dg, dW, g, B: (do, dg.sum(), dW)), "wrong axis"),
-    ("gate_gradients", gates(lambda do, dg, dW, g, B: (do, 0 * dg, dW)), "dgate is 0 everywhere"),
-    (
-        "mixed_gradients",
-        lambda ds, u, P: (mixed_by_axes(ds, u, P)[0], mixed_by_axes(ds, u, P)[1].T),
-        "transposed",
-    ),
-    ("mixed_gradients", lambda ds, u, P: mixed_by_axes(ds, u, P)[::-1], "wrong order"),
-    (
-        "mixed_gradients",
-        lambda ds, u, P: (np.einsum("eh,bhts->bets", P, u), mixed_by_axes(ds, u, P)[1]),
-        "forward",
-    ),
-    ("latent_gradients", latent(lambda d, c, x, dk, dv: (d[0], d[1].T, *d[2:])), "transposed"),
-    ("latent_gradients", latent(lambda d, c, x, dk, dv: (2 * d[0], *d[1:])), "factor too many"),
-    ("latent_gradients", latent(lambda d, c, x, dk, dv: (*d[:2], d[3], d[2])), "changed places"),
-    ("latent_gradients", latent(lambda d, c, x, dk, dv: (*d[:2], c.mT @ dk, c.mT @ dv)), "sum"),
-    ("shared_gradients", shared(lambda dq, dk, dv, a, m, r: (dq, dk.sum(1))), "as values is missing"),
-    ("shared_gradients", shared(lambda dq, dk, dv, a, m, r: (dq, dv.sum(1))), "as keys is missing"),
-    ("shared_gradients", shared(lambda dq, dk, dv, a, m, r: (dq, (dk + dv).mean(1))), "heads are averaged"),
-    ("shared_gradients", shared(lambda dq, dk, dv, a, m, r: (dq, dk + dv)), "heads are not added"),
-    (
-        "shared_gradients",
-        shared(lambda dq, dk, dv, a, m, r: (r * dq, (r * dk + dv).sum(1))),
-        "scale is missing",
-    ),
-    ("shared_gradients", shared(lambda dq, dk, dv, a, m, r: (a @ m, (dk + dv).sum(1))), "dq is the forward"),
-    ("shared_gradients", shared(lambda dq, dk, dv, a, m, r: (-dq, (dk + dv).sum(1))), "sign of a whole line"),
-]
-
-
-@pytest.mark.parametrize("name, answer, kind", WRONG, ids=range(len(WRONG)))
-def test_a_wrong_answer_is_told_what_is_wrong(name, answer, kind):
-    check_answers(name, [answer], wrong=(kind, ""))
 
 
 # What the chapter draws and measures ----------------------------------------------------------------------

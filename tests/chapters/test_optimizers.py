@@ -1,21 +1,21 @@
-"""Chapter 15: its exercises, derived again, solved otherwise and answered wrongly; what it measures with."""
+"""Chapter 15: its exercises, derived again and solved otherwise; what it measures with."""
 
 import numpy as np
 import pytest
 import torch
-from judging import check_answers
-from sympy import Rational, Sum, exp, simplify, sqrt, symbols
+from judging import check_answers, solution
+from sympy import Rational, Sum, simplify, sqrt, symbols
 
 from handgrad import optim
 from handgrad.chapters.optimizers import (
     chains,
-    exercises,
     faults,
     figures,
     torch_layer,
     trials,
     valley,
 )
+from handgrad.course import judge
 
 # What the chapter measures with -----------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ def test_nesterov_is_that_of_torch():
         g = rng.standard_normal((2, 3))
         theirs.grad = torch.tensor(g)
         optimizer.step()
-        p, u = exercises.nesterov_step(p, u, g, 0.2, 0.6)
+        p, u = solution("nesterov_step")(p, u, g, 0.2, 0.6)
         np.testing.assert_allclose(p, theirs.detach().numpy(), rtol=1e-12)
 
 
@@ -127,31 +127,6 @@ def test_nesterov_however_written():
     check_answers("nesterov_step", [by_loops, multiplied_out])
 
 
-NESTEROV = {
-    "plain momentum": lambda p, u, g, eta, beta: (p - eta * (beta * u + g), beta * u + g),
-    "what is kept|only looked at": lambda p, u, g, eta, beta: (
-        p - eta * (beta * (beta * u + g) + g),
-        beta * (beta * u + g) + g,
-    ),
-    "gradient is missing": lambda p, u, g, eta, beta: (p - eta * beta * (beta * u + g), beta * u + g),
-    "Both updates make a step": lambda p, u, g, eta, beta: (
-        p - eta * (beta * u + g) - eta * (beta * (beta * u + g) + g),
-        beta * u + g,
-    ),
-    "u ← β u − η g": lambda p, u, g, eta, beta: (
-        p + beta * (beta * u - eta * g) - eta * g,
-        beta * u - eta * g,
-    ),
-    "looked at as 2 β u": lambda p, u, g, eta, beta: (p - eta * (2 * beta * u + g), beta * u + g),
-    "wrong order": lambda p, u, g, eta, beta: (beta * u + g, p - eta * (beta * (beta * u + g) + g)),
-}
-
-
-@pytest.mark.parametrize("words", NESTEROV)
-def test_nesterov_wrongly(words):
-    check_answers("nesterov_step", [NESTEROV[words]], wrong=(words, ""))
-
-
 # Exercise 2: the sum of a schedule --------------------------------------------------------------------------
 
 HALF = Rational(1, 2)
@@ -161,11 +136,11 @@ def test_the_sum_is_that_of_the_rates():
     for w, s, d in [(2, 1, 3), (5, 7, 4), (1, 1, 1)]:
         rates = [Rational(4 * k, w) for k in range(1, w + 1)] + s * [4]
         rates += [4 - Rational(3 * k, d) for k in range(1, d + 1)]
-        assert float(sum(rates)) == exercises.wsd_sum(4, 1, w, s, d)
+        assert float(sum(rates)) == solution("wsd_sum")(4, 1, w, s, d)
 
 
 def test_at_every_point_the_floor_is_below_the_peak():
-    of_name = [{s.name: x for s, x in p.items()} for p in exercises.WSD_SUM.points]
+    of_name = [{s.name: x for s, x in p.items()} for p in judge.find("wsd_sum").points]
     assert all(p["floor"] < p["peak"] for p in of_name)
 
 
@@ -181,34 +156,6 @@ def test_the_sum_however_written():
     check_answers("wsd_sum", [collected, summed])
 
 
-WSD = {
-    "an integral": lambda P, f, w, s, d: P * w / 2 + P * s + d * (P + f) / 2,
-    "rise is taken as an area": lambda P, f, w, s, d: P * w / 2 + P * s + d * P - (P - f) * (d + 1) / 2,
-    "fall is taken as an area": lambda P, f, w, s, d: P * (w + 1) / 2 + P * s + d * (P + f) / 2,
-    "at the floor, not at 0": lambda P, f, w, s, d: P * (s + (w + d) * HALF),
-    "mean of the rates": lambda P, f, w, s, d: (P * (s + (w + d) * HALF) + f * (d + 1) / 2) / (w + s + d),
-    "steady phase is missing": lambda P, f, w, s, d: P * (w + d) / 2 + f * (d + 1) / 2,
-    "steady phase is one update too short": lambda P, f, w, s, d: (
-        P * (w + 1) / 2 + P * (s - 1) + d * P - (P - f) * (d + 1) / 2
-    ),
-    "step of the fall is taken as": lambda P, f, w, s, d: (
-        P * (w + 1) / 2 + P * s + d * P - (P - f) * d * (d + 1) / 2
-    ),
-    "step of the rise is taken as": lambda P, f, w, s, d: (
-        P * w * (w + 1) / 2 + P * s + d * P - (P - f) * (d + 1) / 2
-    ),
-    "ends below the floor": lambda P, f, w, s, d: (
-        P * (w + 1) / 2 + P * s + d * P - (P - f) * d * (d + 1) / (2 * (d - 1))
-    ),
-    "one floor too small": lambda P, f, w, s, d: P * (w + 1) / 2 + P * s + (d - 1) * (P + f) / 2,
-}
-
-
-@pytest.mark.parametrize("words", WSD)
-def test_the_sum_wrongly(words):
-    check_answers("wsd_sum", [WSD[words]], wrong=(words, ""))
-
-
 # Exercise 3: RMSProp ----------------------------------------------------------------------------------------
 
 
@@ -219,7 +166,7 @@ def test_rmsprop_is_that_of_torch():
         before = p.item()
         p.grad = torch.tensor([-7.0], dtype=torch.float64)
         optimizer.step()
-        np.testing.assert_allclose(p.item() - before, float(exercises.rmsprop_length(0.5, 5, t)))
+        np.testing.assert_allclose(p.item() - before, float(solution("rmsprop_length")(0.5, 5, t)))
 
 
 def test_rmsprop_however_written():
@@ -233,22 +180,6 @@ def test_rmsprop_however_written():
     check_answers("rmsprop_length", [by_a_power, summed])
 
 
-RMS = {
-    "with a bias correction": lambda eta, n, t: eta,
-    "root is missing": lambda eta, n, t: eta / (1 - (1 - 1 / n) ** t),
-    "first step, for every t": lambda eta, n, t: eta * sqrt(n),
-    "too few": lambda eta, n, t: eta / sqrt(1 - (1 - 1 / n) ** (t - 1)),
-    "upside down": lambda eta, n, t: eta * sqrt(1 - (1 - 1 / n) ** t),
-    "has been forgotten": lambda eta, n, t: eta / sqrt(n * (1 - (1 - 1 / n) ** t)),
-    "approximation": lambda eta, n, t: eta / sqrt(1 - exp(-t / n)),
-}
-
-
-@pytest.mark.parametrize("words", RMS)
-def test_rmsprop_wrongly(words):
-    check_answers("rmsprop_length", [RMS[words]], wrong=(words, ""))
-
-
 # Exercise 4: a penalty under momentum -----------------------------------------------------------------------
 
 
@@ -258,7 +189,7 @@ def test_the_penalty_is_that_of_torch():
     for _ in range(2):
         p.grad = torch.zeros(1, dtype=torch.float64)
         optimizer.step()
-    np.testing.assert_allclose(p.item(), exercises.l2_momentum(2.0, 0.3, 0.6, 0.5))
+    np.testing.assert_allclose(p.item(), solution("l2_momentum")(2.0, 0.3, 0.6, 0.5))
 
 
 def test_the_penalty_however_written():
@@ -269,29 +200,6 @@ def test_the_penalty_however_written():
         return (1 + beta - eta * lam) * (1 - eta * lam) * p - beta * p
 
     check_answers("l2_momentum", [as_a_factor, as_a_recurrence])
-
-
-PENALTY = {
-    "decoupled decay": lambda p, e, b, lam: (1 - e * lam) ** 2 * p,
-    "This is one step": lambda p, e, b, lam: (1 - e * lam) * p,
-    "at the first place": lambda p, e, b, lam: p - e * lam * p - e * (b * lam * p + lam * p),
-    "p itself is missing": lambda p, e, b, lam: (1 - e * lam) ** 2 - e * lam * b,
-    "taken at p_1": lambda p, e, b, lam: (1 - e * lam) * (1 - e * lam * (1 + b)) * p,
-    "factor 1 \\+ β": lambda p, e, b, lam: (1 - e * lam * (1 + b)) ** 2 * p,
-    "goes against the 2": lambda p, e, b, lam: ((1 - e * lam / 2) ** 2 - e * lam / 2 * b) * p,
-    "still has its power": lambda p, e, b, lam: (
-        p - e * lam * p**2 - e * (b * lam * p**2 + lam * (p - e * lam * p**2) ** 2)
-    ),
-    "penalty ½ λ p² itself": lambda p, e, b, lam: (
-        p - e * lam * p**2 / 2 - e * (b * lam * p**2 / 2 + lam * (p - e * lam * p**2 / 2) ** 2 / 2)
-    ),
-    "without a 2": lambda p, e, b, lam: ((1 - 2 * e * lam) ** 2 - 2 * e * lam * b) * p,
-}
-
-
-@pytest.mark.parametrize("words", PENALTY)
-def test_the_penalty_wrongly(words):
-    check_answers("l2_momentum", [PENALTY[words]], wrong=(words, ""))
 
 
 # Exercise 5: backward through a step ------------------------------------------------------------------------
@@ -312,37 +220,3 @@ def test_the_backward_is_that_of_autograd_and_however_written():
         return dp_new.copy(), beta * dg, dg, deta, np.vdot(dg, u)
 
     check_answers("momentum_backward", [by_torch, with_einsum])
-
-
-def changed(**parts):
-    def answer(dp_new, du_new, u, g, eta, beta):
-        new, dg = beta * u + g, du_new - eta * dp_new
-        right = dict(dp=dp_new, du=beta * dg, dg=dg, deta=-(dp_new * new).sum(), dbeta=(dg * u).sum())
-        known = dict(dp_new=dp_new, du_new=du_new, u=u, g=g, eta=eta, beta=beta, new=new, arrived=dg)
-        right |= {name: part(**known) for name, part in parts.items()}
-        return tuple(right.values())
-
-    return answer
-
-
-BACKWARD = {
-    "factor β is missing from du": changed(du=lambda arrived, **_: arrived),
-    "taken with the old velocity": changed(deta=lambda dp_new, u, **_: -(dp_new * u).sum()),
-    "as in plain descent": changed(deta=lambda dp_new, g, **_: -(dp_new * g).sum()),
-    "sign of deta": changed(deta=lambda dp_new, new, **_: (dp_new * new).sum()),
-    "only what came through p_new": changed(dbeta=lambda dp_new, u, eta, **_: -eta * (dp_new * u).sum()),
-    "one number for each parameter": changed(
-        deta=lambda dp_new, new, **_: -dp_new * new, dbeta=lambda arrived, u, **_: arrived * u
-    ),
-    "du_new is added to dp": changed(dp=lambda dp_new, du_new, **_: dp_new + du_new),
-    "are means": changed(
-        deta=lambda dp_new, new, **_: -(dp_new * new).mean(),
-        dbeta=lambda arrived, u, **_: (arrived * u).mean(),
-    ),
-    "product of matrices": changed(deta=lambda dp_new, new, **_: -(dp_new @ new.T).sum()),
-}
-
-
-@pytest.mark.parametrize("words", BACKWARD)
-def test_the_backward_wrongly(words):
-    check_answers("momentum_backward", [BACKWARD[words]], wrong=(words, ""))

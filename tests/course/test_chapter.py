@@ -84,7 +84,7 @@ def test_a_new_chapter_is_whole_keeps_the_rules_and_runs(planned, monkeypatch):
     assert any(quoted(nbformat.read(path, as_version=4)) for path in notebooks)
     tested = run(planned, "-m", "pytest", "-q", "tests/chapters/test_trial.py", "tests/course/test_pages.py")
     assert tested.returncode == 0, tested.stdout
-    assert len(chapter.unwritten(planned, "21_trial")) == 5
+    assert len(chapter.unwritten(planned, "21_trial")) == 4
 
 
 def test_every_planned_chapter_has_drafts_of_good_form(planned):

@@ -259,7 +259,7 @@ def test_what_a_notebook_says_in_the_place_of_others_is_not_believed(tmp_path, m
 
 
 SPOILS = """
-once_right, left = packed_mask, [len(judge.find("packed_mask").cases) + 2]  # the calls that decide
+once_right, left = packed_mask, [len(judge.find("packed_mask").cases) - 1]  # all cases but the last
 def packed_mask(documents):
     right = once_right(documents)
     documents[:] *= left[0] > 0
@@ -384,19 +384,18 @@ def test_an_answer_that_is_far_too_large_has_the_wrong_shape(tmp_path):
 
 
 def test_an_answer_that_is_or_calls_the_reference_is_refused(tmp_path):
-    given = "from handgrad.course import judge\nfrom handgrad.chapters.attention import exercises as e"
+    given = "from handgrad.course import judge\nright = lambda name: judge.find(name).answer"
     is_it = "softmax_ds = judge.softmax_ds(None).value"
-    calls_it = "def score_variance(*numbers):\n    return e.score_variance(*numbers)"
+    calls_it = "def score_variance(*numbers):\n    return right('score_variance')(*numbers)"
     wraps_it = "masked_attention = lambda *inputs: judge.masked_attention(None).value(*inputs)"
-    other_way = "sink_gradients = lambda *inputs: e.sink_as_a_key(*inputs)"
     uses_another = """def capped_gradients(ds, q, k, cap):
-    e.softmax_ds(ds, ds)
+    right('softmax_ds')(ds, ds)
     du = ds * (1 - np.tanh(q @ k.mT / np.sqrt(q.shape[-1]) / cap) ** 2) / np.sqrt(q.shape[-1])
     return du @ k, du.mT @ q"""
-    cells = given, is_it, calls_it, wraps_it, other_way, "import numpy as np", uses_another
+    cells = given, is_it, calls_it, wraps_it, "import numpy as np", uses_another
     hand_in(tmp_path / "ida/08_attention.ipynb", *cells)
     found = of(grade.grade(tmp_path), "ida")
-    for name in ("softmax_ds", "score_variance", "masked_attention", "sink_gradients"):
+    for name in ("softmax_ds", "score_variance", "masked_attention"):
         assert found[name].status == "not yet" and "This is the reference" in found[name].diagnosis, name
     assert found["capped_gradients"].status == "right"  # the answer to another exercise may be used
 

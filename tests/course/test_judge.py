@@ -16,10 +16,21 @@ from sympy import I, Matrix, Symbol, symbols
 from handgrad.course import judge, runs
 from handgrad.course.judge.attempt import Failure, an_axis_is_missing, attempt
 from handgrad.course.judge.derivation import Derivation
-from handgrad.course.judge.draws import SIZES, cases, mask, normal, number, repeating, scales
+from handgrad.course.judge.draws import (
+    SIZES,
+    Draw,
+    cases,
+    mask,
+    normal,
+    number,
+    repeating,
+    scales,
+    then,
+    times,
+)
 from handgrad.course.judge.function import Exercise
 from handgrad.course.judge.observe import name_factor, told_apart
-from handgrad.course.judge.search import items, stories_of
+from handgrad.course.judge.search import Idea
 from handgrad.course.judge.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +46,7 @@ def wrapped(answer):
 
 
 def as_answer(exercise, program):
-    """A story's program as a learner would write it; its formulas speak SymPy."""
+    """A idea's program as a learner would write it; its formulas speak SymPy."""
     if isinstance(exercise, Derivation):
         program.names |= {name: getattr(sympy, name) for name in ("sqrt", "exp", "log")}
     return program.function()
@@ -45,10 +56,9 @@ def as_answer(exercise, program):
 
 
 @by_name
-def test_the_answer_is_right_and_so_are_the_other_ways(exercise):
-    for answer in (exercise.answer, *exercise.ways):
-        verdict = exercise.judge(wrapped(answer))
-        assert verdict.status == "right", verdict
+def test_the_answer_is_right(exercise):
+    verdict = exercise.judge(wrapped(exercise.answer))
+    assert verdict.status == "right", verdict
 
 
 @by_name
@@ -61,18 +71,17 @@ def test_the_reference_itself_is_refused(exercise):
 
 
 @by_name
-def test_each_story_is_refused_in_its_own_words(exercise):
-    stories = stories_of(exercise.stories)
-    assert len({(story.words, *story.changes.items()) for story in stories}) == len(stories) >= 5
-    for story, program, _ in exercise.search.known:
+def test_each_idea_is_refused_in_its_own_words(exercise):
+    assert len({idea.words for idea in exercise.ideas}) == len(exercise.ideas) <= 3
+    for idea, program, _ in exercise.search.known:
         verdict = exercise.judge(as_answer(exercise, program))
-        assert verdict.status == "wrong" and verdict.diagnosis.startswith(story.words), (story.words, verdict)
-        assert verdict.where == "", "a story tells everything"
+        assert verdict.status == "wrong" and verdict.diagnosis.startswith(idea.words), (idea.words, verdict)
+        assert verdict.where == "" or verdict.where.startswith("In your line"), verdict.where
 
 
 @by_name
 def test_there_are_hints(exercise):
-    assert len(items(exercise.hints)) >= 2
+    assert len(exercise.hints) >= 2
 
 
 @pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda exercise: exercise.name)
@@ -85,12 +94,8 @@ def test_no_case_is_vacuous(exercise):
     nonzero = [[np.any(array) for array in run.arrays.values()] for run in exercise.expected]
     assert np.sum(nonzero, axis=0).min() >= len(nonzero) - 1
     assert all(any(n) or case.name in exercise.only for case, n in zip(exercise.cases, nonzero))
-    for case, run in zip(exercise.cases, exercise.expected):
-        assert all(np.all(np.isfinite(array)) and array.dtype == np.float64 for array in run.arrays.values())
-        if exercise.shipped:
-            own = attempt(exercise.answer, case.inputs, exercise.names)
-            for name in exercise.names:
-                np.testing.assert_allclose(own.arrays[name], run.arrays[name], rtol=1e-12, atol=1e-13)
+    for run in exercise.expected:
+        assert all(np.all(np.isfinite(array)) and array.dtype.kind in "fbi" for array in run.arrays.values())
     again = dataclasses.replace(exercise).cases
     for one, other in zip(exercise.cases, again):
         assert all(np.array_equal(a, b) for a, b in zip(one.inputs, other.inputs))
@@ -142,33 +147,24 @@ def centre(x, w):
     return x - mean, weighted.sum(axis=(0, 1))
 
 
-STORIES = """
-    - The mean is added.
-          x - mean → x + mean
-    - Nothing is weighted. A second
-      line of words.
-          weighted = w * x → weighted = x
-"""
+IDEAS = (
+    Idea("The mean is added.", {"x - mean": "x + mean"}),
+    Idea("Nothing is weighted.", {"weighted = w * x": "weighted = x"}),
+)
 SMALL = Exercise(
     centre,
     asks="Centring a batch.",
     outputs="y s",
-    inputs={"x": repeating("B T D"), "w": scales("D")},
-    stories=STORIES,
-    hints="- one\n- two",
-    special={"large": {"x": repeating("B T D").then(lambda x: 1e6 * x)}},
+    inputs={"x": Draw("B T D", repeating), "w": Draw("D", scales)},
+    ideas=IDEAS,
+    hints=("one", "two"),
+    special={"large": {"x": Draw("B T D", times(1e6, repeating))}},
     only={"large": "It is the size."},
 )
 
 
-def test_a_text_is_read_as_stories():
-    first, second = stories_of(STORIES)
-    assert first.words == "The mean is added." and first.changes == {"x - mean": "x + mean"}
-    assert second.words == "Nothing is weighted. A second line of words."
-
-
 def test_a_story_that_does_not_fit_the_answer_is_refused():
-    wrong = dataclasses.replace(SMALL, stories="- Nothing.\n      y - mean → y")
+    wrong = dataclasses.replace(SMALL, ideas=(Idea("Nothing.", {"y - mean": "y"}),))
     with pytest.raises(ValueError, match="'Nothing.': expected 'y - mean' in the answer centre"):
         wrong.judge(lambda x, w: (x, x.sum((0, 1))))
 
@@ -306,10 +302,31 @@ def test_one_open_value_of_two_is_not_yet():
 
 
 def test_the_tolerance_is_felt_from_both_sides():
-    assert SMALL.judge(on_y(lambda y: y * (1 + 1e-11))).status == "right"
+    assert SMALL.judge(on_y(lambda y: y * (1 + 1e-12))).status == "right"
     assert SMALL.judge(on_y(lambda y: y * (1 + 1e-7))).status == "wrong"
     tight = dataclasses.replace(SMALL, tolerance=1e-13)
-    assert tight.judge(on_y(lambda y: y * (1 + 1e-11))).status == "wrong"
+    assert tight.judge(on_y(lambda y: y * (1 + 1e-12))).status == "wrong"
+
+
+def test_central_differences_are_no_gradient():
+    def softmax_ds(da, a):
+        z, h, ds = np.log(a), 1e-5, np.zeros_like(a)
+        for place in np.ndindex(a.shape):
+            step = np.zeros_like(a)
+            step[place] = h
+            up, down = (np.exp(z + s) / np.exp(z + s).sum(-1, keepdims=True) for s in (step, -step))
+            ds[place] = (da * (up - down)).sum() / (2 * h)
+        return ds
+
+    exercise = dataclasses.replace(judge.find("softmax_ds"), inputs=POSITIVE)
+    verdict = exercise.judge(softmax_ds)
+    assert verdict.status == "wrong" and "by differences" in verdict.diagnosis
+
+
+POSITIVE = {
+    "da": Draw("B T S", normal),
+    "a": Draw("B T S", then(normal, lambda z: np.exp(z) / np.exp(z).sum(-1)[..., None])),
+}
 
 
 def test_a_factor_is_named_only_if_it_is_sure():
@@ -342,13 +359,15 @@ def scaled(answer, factor):
 
 def test_the_draws_are_what_their_names_say():
     rng, sizes = np.random.default_rng(0), SIZES["a batch"]
-    x = repeating("B T D")(rng, sizes)
+    x = Draw("B T D", repeating)(rng, sizes)
     assert x.shape == (3, 4, 5) and np.array_equal(x[:, 0], x[:, -1])
-    assert normal("B H*K")(rng, sizes).shape == (3, 6) and np.all(scales("D")(rng, sizes) != 1)
-    seen = mask("B T S")(rng, sizes)
+    assert Draw("B H*K", normal)(rng, sizes).shape == (3, 6) and np.all(Draw("D", scales)(rng, sizes) != 1)
+    seen = Draw("B T S", mask)(rng, sizes)
     assert seen.dtype == bool and seen[..., :2].all() and not seen[0, 0, 2:].any() and seen[1:, :, 2:].any()
-    twos = {"twos": {"x": normal("B D").then(lambda x: 0 * x + 2)}}
-    drawn, others = (cases({"x": normal("B D"), "n": number(3)}, twos, seed) for seed in (7, 8))
+    twos = {"twos": {"x": Draw("B D", then(normal, lambda x: 0 * x + 2))}}
+    drawn, others = (
+        cases({"x": Draw("B D", normal), "n": Draw("", number(3))}, twos, seed) for seed in (7, 8)
+    )
     assert not np.array_equal(drawn[0].inputs[0], others[0].inputs[0])
     assert [case.name for case in drawn] == [*SIZES, "twos"]
     assert all(set(case.sizes) == {"B", "D"} and case.inputs[1] == 3 for case in drawn)
@@ -372,11 +391,8 @@ CURVE = Derivation(
     slope,
     asks="The slope of a cubic.",
     domains={"x": "real", "a": "positive", "D": "count"},
-    stories="""
-    - This is the function, not its slope.
-          3 * a * x**2 → a * x**3
-    """,
-    hints="- one\n- two",
+    ideas=(Idea("This is the function, not its slope.", {"3 * a * x**2": "a * x**3"}),),
+    hints=("one", "two"),
 )
 x, a, D = symbols("x a D")
 
@@ -400,7 +416,11 @@ FORMULAS = [
     (lambda x, a, D: a * x**3 / D, "^This is the function, not its slope.$", "^$"),
     (lambda x, a, D: a * x**2 / D, "^A factor is missing.", "the factor `3` is missing"),
     (3 * a * x / D, "^A power or a root is wrong.", "has the power 1, not 2"),
-    (3 * a * x**2, "^It does not depend on `D`, and it should.$", "the division by `D` is missing"),
+    (
+        3 * a * x**2,
+        "^It does not depend on `D`, and it should. A div",
+        "the division by `D` is missing",
+    ),
     (3 * a * x**2 * D, "^Something is multiplied where it should be divided", "`D` multiplies"),
     (2 * x * a / D, "^Two things.", "2 stands where 3 should.* the power 1"),
     (7.5 * a * x**2 / D, "exactly 2.5 times", "^$"),
@@ -611,9 +631,9 @@ PAIR = Exercise(
     sums_and_means,
     asks="Two ways to add up.",
     outputs="total mean",
-    inputs={"x": repeating("B T D")},
-    stories="",
-    hints="- one",
+    inputs={"x": Draw("B T D", repeating)},
+    ideas=(),
+    hints=("one",),
 )
 
 
@@ -731,9 +751,9 @@ ROTATED = Exercise(
     rotated,
     asks="A turn.",
     outputs="y",
-    inputs={"x": repeating("B T D"), "angle": normal("B T D")},
-    stories="",
-    hints="- one",
+    inputs={"x": Draw("B T D", repeating), "angle": Draw("B T D", normal)},
+    ideas=(),
+    hints=("one",),
 )
 
 

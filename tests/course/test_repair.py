@@ -1,4 +1,4 @@
-"""A learner's own lines are repaired, and what is said of them is true."""
+"""A learner's own lines are repaired, or their values compared, and what is said of them is true."""
 
 import ast
 import re
@@ -8,6 +8,8 @@ import pytest
 import score
 
 from handgrad.course import judge
+from handgrad.course.judge import draws, values
+from handgrad.course.judge.explain import Explain
 from handgrad.course.judge.repair import repair
 from handgrad.course.judge.search import Search
 
@@ -26,10 +28,16 @@ WRONG = [  # what stands there instead; the kind of mistake that is told
 ]
 
 
+def mend(answer, search):
+    """What one change says of an answer, or else two; None if there is nothing to mend."""
+    own = repair(answer, search, [search._results(answer, case) for case in search.cases])
+    with np.errstate(all="ignore"):
+        return own and (own.one() or own.two())
+
+
 def finding(code, search):
-    """What repair says of a wrong softmax_ds."""
-    answer = score.answer(code, "softmax_ds")
-    return repair(answer, search, [search._results(answer, case) for case in search.cases])
+    """What is said of a wrong softmax_ds."""
+    return mend(score.answer(code, "softmax_ds"), search)
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +92,10 @@ def test_a_repair_of_one_result_does_not_touch_the_other():
 
     cases = judge.find("softmax_ds").cases
     cases = [type(case)(case.name, case.sizes, case.inputs[:1]) for case in cases]
-    search = Search((three,), (), cases, ("one", "two", "three"))
+    search = Search(three, (), cases, ("one", "two", "three"))
     wrong = "def three(x):\n    one = x - 1\n    two = 3 * x\n    return one, two, x**2\n"
     answer = score.answer(wrong, "three")
-    found = repair(answer, search, [search._results(answer, case) for case in cases])
+    found = mend(answer, search)
     assert "`one = x - 1`" in found.where and "`two = 3 * x`" in found.where
 
 
@@ -98,14 +106,14 @@ def test_a_sum_over_repeated_places_is_repaired():
         return table
 
     cases = [type(c)(c.name, c.sizes, c.inputs[:1]) for c in judge.find("softmax_ds").cases[1:]]
-    search = Search((counted,), (), cases, ("table",), {"np": np})
+    search = Search(counted, (), cases, ("table",), {"np": np})
     wrong = """def counted(x):
     table = np.zeros(3)
     table[np.zeros(4, int)] += x.ravel()[:4]
     return table
 """
     answer = score.answer(wrong, "counted")
-    found = repair(answer, search, [search._results(answer, case) for case in cases])
+    found = mend(answer, search)
     assert "np.add.at" in found.kind and "`np.add.at(table, np.zeros(4, int), x.ravel()[:4])`" in found.where
 
 
@@ -115,3 +123,138 @@ def test_a_place_of_slices_is_no_stumbling_block(search):
     )
     found = finding(code.replace("(da - inner", "(da + inner"), search)
     assert found.kind == "A sign is wrong."
+
+
+LOOPED = """def softmax_ds(da, a):
+    ds = np.empty_like(a)
+    for row in range(len(a)):
+        inner = np.zeros(a.shape[1])
+        for j in range(a.shape[2]):
+            inner += da[row, :, j] * a[row, :, j]
+        ds[row] = a[row] * (da[row] - inner[:, None])
+    return ds
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "line"),
+    [
+        ("inner += da", "inner = da", "inner = da[row, :, j] * a[row, :, j]"),
+        ("a.shape[2])", "a.shape[2] - 1)", "for j in range(a.shape[2] - 1):"),
+        ("a.shape[2])", "1, a.shape[2])", "for j in range(1, a.shape[2]):"),
+        ("inner[:, None]", "inner[:, None][::-1]", "ds[row] = a[row] * (da[row] - inner[:, None][::-1])"),
+    ],
+)
+def test_a_loop_is_mended_in_its_line(right, wrong, line, search):
+    assert finding(LOOPED, search) is None and LOOPED.count(right) == 1
+    found = finding(LOOPED.replace(right, wrong), search)
+    assert f"In your line `{line}`: " in found.where, found
+
+
+# Values of the right answer ---------------------------------------------------------------------------------
+
+
+def squashed(x, w, T):
+    inner = x @ w
+    height = np.tanh(inner)
+    slope = 1 - height**2
+    return height, slope * x.sum(axis=-1)
+
+
+@pytest.fixture(scope="module")
+def squashing():
+    draw = {"x": draws.Draw("B T D", draws.normal), "w": draws.Draw("D", draws.normal)}
+    draw |= {"T": draws.Draw("T", lambda rng, shape: shape[0])}
+    return Search(squashed, (), draws.cases(draw, {}, 3), ("height", "rate"), {"np": np})
+
+
+def own(code, squashing):
+    answer = score.answer(code, "squashed")
+    given = [squashing._results(answer, case) for case in squashing.cases]
+    return repair(answer, squashing, given), given
+
+
+WRONG_VALUE = """def squashed(x, w, T):
+    u = np.einsum("btd,d->bt", x, w)
+    t = np.tanh(u)
+    return t, (np.abs(u) < 1) * x.sum(-1)
+"""
+
+
+def test_one_wrong_value_is_found_by_the_right_one(squashing):
+    found = own(WRONG_VALUE, squashing)[0].value()
+    assert found.kind == "One value is wrong; all else is right."
+    assert found.where.startswith(
+        "In your line `return (t, (np.abs(u) < 1) * x.sum(-1))`: `np.abs(u) < 1` is not right."
+    )
+    assert own(WRONG_VALUE.replace("x.sum(-1)", "x.mean(-1)"), squashing)[0].value() is None
+
+
+def test_a_value_that_is_right_is_never_said_to_be_wrong():
+    """Projected twice is projected once: another value in the place of `du` would make this right."""
+    wrong = """def qk_norm_backward(ds, q, k, g):
+    nq, nk = (np.sqrt((x**2).sum(-1, keepdims=True)) for x in (q, k))
+    u, w = q / nq, k / nk
+    du = g * np.einsum("bts,bsk->btk", ds, w)
+    dw = g * np.einsum("bts,btk->bsk", ds, u)
+    dq = (du - q * (du * u).mean(-1, keepdims=True)) / nq
+    dk = (dw - w * (dw * w).sum(-1, keepdims=True)) / nk
+    return dq, dk, np.einsum("bts,btk,bsk->", ds, u, w)
+"""
+    verdict = judge.find("qk_norm_backward").judge(score.answer(wrong, "qk_norm_backward"))
+    assert "In your line `dq = " in verdict.where and "`du = " not in verdict.where, verdict.where
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [
+        ("-(1 - t) * x.sum(-1)", "Then `rate` is the right answer with the opposite sign."),
+        ("(1 - t**3) * x.mean(-1)", "Then `rate` is 1/D times the right answer."),
+    ],
+)
+def test_a_change_may_leave_a_factor(rate, said, squashing):
+    code = WRONG_VALUE.replace("(np.abs(u) < 1) * x.sum(-1)", rate)
+    found = own(code, squashing)[0]
+    with np.errstate(all="ignore"):
+        assert found.one() is None
+        told = found.but_a_factor()
+    assert (
+        re.match("Two things. A (factor is missing|power or a root is wrong).", told.kind)
+        and said in told.kind
+    )
+    assert told.where.startswith("In your line `return (t, ")
+
+
+def test_variables_that_are_right_are_known_by_their_numbers(squashing):
+    program = own(WRONG_VALUE, squashing)[0].program
+    assert values.right_variables(program, squashing) == {"u": "inner", "t": "height"}
+    assert [ast.unparse(line)[0] for line in values.right_lines(program, ["u", "t"])] == ["u", "t"]
+
+
+@pytest.mark.parametrize(
+    ("height", "said"),
+    [
+        ("3 * x @ w", "three times a value that comes up on the way."),
+        ("np.tanh(x @ w) - x.mean(-1)", "the right one minus the mean of `x` over axis 2."),
+        ("np.tanh(x @ w) * x.sum(-1)", "the right one times the sum of `x` over axis 2."),
+        (
+            "np.tanh(x @ w) / x.sum(-1)",
+            "the right one divided by the sum of `x` over axis 2.",
+        ),
+        (
+            "np.tanh(x @ w) + T * x.sum(-1)",
+            "the right one plus T times the sum of `x` over axis 2.",
+        ),
+    ],
+)
+def test_a_wrong_result_is_explained_by_right_values(height, said, squashing):
+    code = f"def squashed(x, w, T):\n    return {height}, (1 - np.tanh(x @ w)**2) * x.sum(-1)"
+    found = Explain(squashing).find(own(code, squashing)[1])
+    assert found.kind == f"Your `height` is {said}"
+    assert found.where == ("That is `inner` of the right answer." if "on the way" in said else "")
+
+
+@pytest.mark.parametrize("height", ["np.sin(7 * x @ w)", "np.tanh(x @ w) + 0.37 * x.sum(-1)", "np.zeros(3)"])
+def test_what_no_value_explains_is_left_alone(height, squashing):
+    code = f"def squashed(x, w, T):\n    return {height}, (1 - np.tanh(x @ w)**2) * x.sum(-1)"
+    assert Explain(squashing).find(own(code, squashing)[1]) is None

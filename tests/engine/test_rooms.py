@@ -97,7 +97,7 @@ UPWARD = [
     ("fast/step.py", "from ..course.figures import style", "course"),
     ("fast/__init__.py", "from ..chapters import attention", "chapters"),
     ("course/figures.py", "from ..chapters.attention import figures", "chapters"),
-    ("course/judge/verdict.py", "from ...chapters.attention import exercises", "chapters"),
+    ("course/judge/verdict.py", "from ...chapters.attention import figures", "chapters"),
     ("__init__.py", "from . import ops", "ops"),
 ]
 

@@ -1,1 +1,1 @@
-"""What belongs to one chapter and to nobody else: a folder of its name, with figures.py and exercises.py."""
+"""What belongs to one chapter and to nobody else: a folder of its name, with its figures."""

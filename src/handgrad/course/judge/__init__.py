@@ -4,36 +4,20 @@
 >>> judge.softmax_ds(lambda da, a: a * da).status
 'wrong'
 
-An exercise is an `Exercise` or a `Derivation` in `handgrad.chapters.TOPIC.exercises`. It is found there by
-the name of its right answer, and entered in no list. In a learner's folder verdicts are kept: see `record`.
+An exercise is an `Exercise` or a `Derivation`, as its notebook of solutions states it: see `stated`. It is
+found there by the name of its right answer, and entered in no list. In a learner's folder verdicts are kept:
+see `record`.
 """
 
 import difflib
-import functools
-import importlib
-import importlib.util
-import pkgutil
 
 from .derivation import Derivation
 from .function import Exercise
 from .record import record
-from .search import texts
+from .stated import chapters
 from .verdict import Hint, Verdict
 
 __all__ = ["Derivation", "Exercise", "Verdict", "chapters", "find", "hint"]
-
-
-@functools.cache
-def chapters():
-    """{topic: {name: exercise}} of every chapter that has exercises, in the order of its file."""
-    found = {}
-    package = importlib.import_module("handgrad.chapters")
-    for topic in sorted(room.name for room in pkgutil.iter_modules(package.__path__)):
-        name = f"handgrad.chapters.{topic}.exercises"
-        if importlib.util.find_spec(name):
-            written = vars(importlib.import_module(name)).values()
-            found[topic] = {e.name: e for e in written if isinstance(e, Exercise | Derivation)}
-    return found
 
 
 def find(name):
@@ -52,7 +36,7 @@ def hint(name, number=1):
     Raises AttributeError if there is no such exercise, ValueError if it has not so many hints.
     """
     exercise = find(name)
-    hints = texts(exercise.hints)
+    hints = exercise.hints
     if not 1 <= number <= len(hints):
         raise ValueError(f"number: expected 1 to {len(hints)}, got {number}")
     return Hint(exercise.name, number, hints)

@@ -14,11 +14,11 @@ import numpy as np
 import sympy
 
 from .attempt import YOUR_TURN, a_type, failure, listed
+from .diagnose import diagnose
 from .draws import Case
 from .function import REFERENCE
 from .observe import UNKNOWN, name_factor, told_apart
-from .repair import repair
-from .search import Search, stories_of, texts
+from .search import Search
 from .verdict import NOT_YET, RIGHT, WRONG, Verdict
 
 POINTS = 24
@@ -36,18 +36,15 @@ NUMERIC |= dict.fromkeys(("sympy", "sp"), SimpleNamespace(**NUMERIC))
 class Derivation:
     """An exercise that is answered by a formula: a function of symbols, or a SymPy expression.
 
-    answer: the right one, in straight lines that are edited to find a mistake; its name is that of the
-    exercise. asks: what it tests, a sentence for teachers that does not tell the answer. domains: {argument:
-    "real", "positive", "count" (1, 2, 3, ...) or "delta" (0, 1)}. stories: known mistakes, see `stories_of`.
-    hints: a list in a text, mildest first. ways: other right answers, whose edits are searched too. seed: of
-    the points that are drawn.
+    answer: the right one; its name is that of the exercise. asks: what it tests, a sentence for teachers that
+    does not tell the answer. domains: {argument: "real", "positive", "count" (1, 2, 3, ...) or "delta" (0,
+    1)}. ideas: wrong ideas. hints: mildest first. seed: of the points that are drawn.
     """
 
     answer: Callable
     domains: dict
-    stories: str
-    hints: str
-    ways: tuple = ()
+    ideas: tuple
+    hints: tuple
     asks: str = field(kw_only=True)
     seed: int = field(default=11, kw_only=True)
 
@@ -81,10 +78,7 @@ class Derivation:
     @cached_property
     def search(self):
         arrays = tuple(np.array([float(p[s]) for p in self.points]) for s in self.symbols)
-        answers = (self.answer, *self.ways)
-        return Search(
-            answers, stories_of(self.stories), [Case("the points", {}, arrays)], ("the formula",), NUMERIC
-        )
+        return Search(self.answer, self.ideas, [Case("the points", {}, arrays)], ("the formula",), NUMERIC)
 
     def judge(self, answer=None):
         """The Verdict on the learner's formula.
@@ -157,19 +151,16 @@ class Derivation:
             return self._verdict(RIGHT, self._proof(given), value=value, rows=rows)
         numbers = np.array([np.nan if m is None else float(m) for m in mine])
         values = [{"the formula": numbers}]
-        found = self.search.find(values)
+        found = diagnose(answer, self.search, values)
         missing = sorted(f"`{s}`" for s in self.reference.free_symbols - given.free_symbols)
-        told = found and not found.where  # by a story, which tells it better
-        if missing and given != 0 and None not in mine and not told:
+        if missing and given != 0 and None not in mine and not self.search.told(values):
             text = f"It does not depend on {listed(missing)}, and it should."
-            return self._verdict(WRONG, text, where=found.where if found else "", rows=rows)
-        text = self._observe(given, mine, right, equal)
-        if not found and UNKNOWN in text and is_function(answer):
-            found = repair(answer, self.search, values)
-        if found:
+            text += f" {found.kind}" if found else ""
+        elif found:
             text = found.kind.replace("One array stands", "One symbol stands")
-            return self._verdict(WRONG, text, where=found.where, rows=rows)
-        return self._verdict(WRONG, text, rows=rows)
+        else:
+            text = self._observe(given, mine, right, equal)
+        return self._verdict(WRONG, text, where=found.where if found else "", rows=rows)
 
     def _wrong_end(self, given):
         """Where a count is 1 and the formula has another value than the right one, in a sentence; or ""."""
@@ -227,7 +218,7 @@ class Derivation:
             ("point", "expected", "yours", "equal") if rows else (),
             rows,
             note if rows else "",
-            texts(self.hints),
+            self.hints,
         )
 
 

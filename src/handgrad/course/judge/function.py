@@ -9,12 +9,12 @@ import numpy as np
 
 from . import draws
 from .attempt import YOUR_TURN, Failure, a_type, attempt, listed, quoted
-from .observe import UNKNOWN, observe, relative_error, side_effect, wrong_precision
-from .repair import repair
-from .search import Search, stories_of, texts
+from .diagnose import diagnose, reason
+from .observe import observe, relative_error, side_effect, wrong_precision
+from .search import Search
 from .verdict import NOT_YET, RIGHT, WRONG, Verdict
 
-TOLERANCE = 1e-9
+TOLERANCE = 1e-11
 REASON = (
     "The numbers are float64. Rounding in a few hundred operations stays below 1e-12, whatever "
     "the order of the sums; every real mistake is far above."
@@ -30,12 +30,10 @@ REFERENCE = "This is the reference, which the notebook hands on while yours is o
 class Exercise:
     """An exercise that is answered by a function.
 
-    answer: the right one, in straight lines: they are edited to find a mistake. Its name is that of the
-    exercise. asks: what it tests, a sentence for teachers that does not tell the answer. outputs: names of
-    what it returns, "dq dk". inputs: {argument: Draw}. shipped: the same by the lines of the package, where
-    there are such. stories: known mistakes, see `stories_of`. hints: a list in a text, mildest first.
-    special: cases besides those that every exercise has, {name: {argument: Draw}}. only: {case: words}, what
-    it means if nothing else is wrong. ways: other right answers, whose edits are searched too. reserved: the
+    answer: the right one; its name is that of the exercise. asks: what it tests, a sentence for teachers that
+    does not tell the answer. outputs: names of what it returns, "dq dk". inputs: {argument: Draw}. ideas:
+    wrong ideas. hints: mildest first. special: cases besides those that every exercise has,
+    {name: {argument: Draw}}. only: {case: words}, what it means if nothing else is wrong. reserved: the
     operations of the package that do all the work; a report on notebooks refuses an answer that calls one.
     seed: of all that is drawn.
     """
@@ -43,12 +41,10 @@ class Exercise:
     answer: Callable
     outputs: str
     inputs: dict
-    stories: str
-    hints: str
-    shipped: Callable | None = None
+    ideas: tuple
+    hints: tuple
     special: dict = field(default_factory=dict)
     only: dict = field(default_factory=dict)
-    ways: tuple = ()
     reserved: tuple = ()
     tolerance: float = TOLERANCE
     asks: str = field(kw_only=True)
@@ -71,19 +67,18 @@ class Exercise:
     @cached_property
     def expected(self):
         """The right results of each case."""
-        return [attempt(self.shipped or self.answer, case.inputs, self.names) for case in self.cases]
+        return [attempt(self.answer, case.inputs, self.names) for case in self.cases]
 
     @cached_property
     def twice(self):
         """One case, and the same with other numbers; and the right results of both."""
         first = self.cases[1]
         both = [first, draws.case(first.name, first.sizes, self.inputs, self.seed + 2)]
-        return both, [attempt(self.shipped or self.answer, one.inputs, self.names) for one in both]
+        return both, [attempt(self.answer, one.inputs, self.names) for one in both]
 
     @cached_property
     def search(self):
-        answers = (self.answer, *self.ways)
-        return Search(answers, stories_of(self.stories), self.cases, self.names)
+        return Search(self.answer, self.ideas, self.cases, self.names)
 
     def judge(self, answer=None):
         """The Verdict on the learner's function.
@@ -92,7 +87,7 @@ class Exercise:
         """
         if answer is None or answer is ...:
             return self._verdict(NOT_YET, YOUR_TURN)
-        if answer is self.answer or answer is self.shipped:
+        if answer is self.answer:
             return self._verdict(NOT_YET, REFERENCE)
         if problem := self._cannot_be_called(answer):
             return self._verdict(WRONG, problem)
@@ -105,6 +100,8 @@ class Exercise:
         worst = max(error for case in errors for error in case.values())
         flaw = side_effect(given, list(self.inputs)) or wrong_precision(given)
         if worst <= self.tolerance and not flaw:
+            if narrow := no_booleans(given, self.expected):
+                return self._verdict(WRONG, narrow, rows=rows)
             if self._remembers(answer):
                 return self._verdict(WRONG, REMEMBERS, rows=rows)
             text = f"Right in all {len(rows)} cases; the largest relative error is {worst:.0e}."
@@ -115,14 +112,12 @@ class Exercise:
         bad = [case.name for case, error in zip(self.cases, errors) if max(error.values()) > self.tolerance]
         if len(bad) == 1 and bad[0] in self.only and not self.search.told(results):
             return self._verdict(WRONG, f"Wrong only in {quoted(bad[0])}. {self.only[bad[0]]}", rows=rows)
-        if not any(all(map(is_zero, column)) for column in self._columns(results)):
-            if found := (self.search.told if self._only_raises(given, errors) else self.search.find)(results):
-                text = " ".join([found.kind, *self._right_ones(errors), *raised_in(given, self.cases)])
-                return self._verdict(WRONG, text, where=found.where, rows=rows)
-        text = " ".join([*self._ignored(answer), self._observe(given, errors)])
-        if UNKNOWN in text and (found := repair(answer, self.search, results)):
-            text = " ".join([found.kind, *self._right_ones(errors)])
+        found = diagnose(answer, self.search, results, self._only_raises(given, errors))
+        if found:
+            kind = reason(found.kind, self.names)
+            text = " ".join([kind, *self._right_ones(errors), *raised_in(given, self.cases)])
             return self._verdict(WRONG, text, where=found.where, rows=rows)
+        text = " ".join([*self._ignored(answer), self._observe(given, errors)])
         return self._verdict(WRONG, text, rows=rows)
 
     def _verdict(self, status, diagnosis, where="", value=None, rows=()):
@@ -139,7 +134,7 @@ class Exercise:
             ("case", *self.names) if rows else (),
             rows,
             note if rows else "",
-            texts(self.hints),
+            self.hints,
         )
 
     def _remembers(self, answer):
@@ -159,12 +154,6 @@ class Exercise:
         if isinstance(given, Failure):
             return dict.fromkeys(self.names, given.kind)
         return {name: np.asarray(array, float) for name, array in given.arrays.items()}
-
-    def _columns(self, results):
-        """For each output the pairs (given, expected) of all cases."""
-        expected = map(self._results, self.expected)
-        pairs = list(zip(results, expected))
-        return [[(g[name], e[name]) for g, e in pairs] for name in self.names]
 
     def _rows(self, given, errors):
         """One row per case: its name, and for each output the error and the shape."""
@@ -212,7 +201,7 @@ class Exercise:
             changed = (*case.inputs[:i], other, *case.inputs[i + 1 :])
             mine, right = (
                 [attempt(function, inputs, self.names) for inputs in (case.inputs, changed)]
-                for function in (answer, self.shipped or self.answer)
+                for function in (answer, self.answer)
             )
             if equal(*mine) and not equal(*right):
                 names.append(f"`{argument}`")
@@ -252,10 +241,17 @@ def raised_in(given, cases):
     return []
 
 
-def is_zero(pair):
-    """Whether what was given is 0, up to the rounding of numbers of the size that was expected."""
-    given, expected = pair
-    return not isinstance(given, str) and np.abs(given).max(initial=0) <= 1e-14 * np.abs(expected).max()
+def no_booleans(given, expected):
+    """A sentence on results that are numbers where True and False are asked for, or ""."""
+    for g, e in zip(given, expected):
+        for name, array in e.arrays.items():
+            got = g.arrays[name].dtype
+            if array.dtype.kind == "b" and got.kind != "b":
+                return (
+                    f"The entries of {name} are right, but they are {got}. `attention` takes Booleans only: "
+                    "end with a comparison, or combine Booleans by &."
+                )
+    return ""
 
 
 def equal(one, other):

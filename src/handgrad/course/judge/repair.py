@@ -2,25 +2,46 @@
 
 The rules that make wrong answers of right ones are applied to the learner's function, and others that put in
 what is missing: a factor, a term, a sum, `keepdims`, brackets, letters of an einsum, `np.add.at` for `+=`.
-What is found is a fact: with this change the function gives the right results in every case.
+What is found is a fact: with this change the function gives the right results in every case. Where no change
+is found, a value of the right answer is put in the place of one of the learner's: if that makes it right, all
+else is.
 """
 
 import ast
 import contextlib
+import copy
 import inspect
 import io
 import itertools
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
 
 import numpy as np
 
-from ...mutants import Edit, Program, watched
+from ...mutants import Edit, Program
 from ...slips import KINDS, expression, headers, is_no_number, is_product, reduction
 from .attempt import Failure, attempt
-from .search import Finding, fits, same
+from .observe import name_factor
+from .search import Finding, Search, fits, same
+from .values import (
+    key,
+    lines_run,
+    proportional,
+    right_lines,
+    right_variables,
+    value_of,
+    variables,
+)
 
-TRIALS, PAIRS = 2000, 1000
-"""So many changed functions are run, and so many with two changes: about two seconds."""
+TRIALS, PAIRS = 1000, 800
+"""So many changed functions are run, and so many with two changes: about a second."""
+RIGHT = "right_value_here"
+"""The name of what is exchanged for one of the learner's values."""
+MOVED = ("name", "names", "order")
+"""Kinds of changes that may stand at a name which is returned: it is another that should be."""
+LINES = 300_000
+"""So many lines of a learner's function are run at most, however often it loops: half a second."""
 TURNED = {
     "term": "There is a term too many.",
     "only": "There are terms too many.",
@@ -46,6 +67,9 @@ TURNED = {
     "brackets": "Brackets are missing, or stand elsewhere.",
     "letters": "The letters of an einsum are wrong.",
     "scatter": "`+=` at places that repeat keeps one term of each: `np.add.at` adds them all.",
+    "slice": "A slice begins or ends at the wrong place.",
+    "function": "A function is missing, or another one should stand there.",
+    "value": "One value is wrong; all else is right.",
     "gathered": "`=` keeps the last term where `+=` would add them.",
 }
 """What is wrong, by the kind of change that repairs it, where that says the opposite."""
@@ -53,11 +77,22 @@ INSERTED = ("times", "over", "plus", "reduced")
 """Kinds of changes that put in something which stands nowhere near: none of two changes."""
 
 
-def repair(answer, search, given):
-    """The Finding of a change that makes a learner's function right, or None.
+def silent(method):
+    """The same method; what the learner's function prints while it runs is not heard."""
 
-    search: the Search of the exercise; given: the results of the function as it stands. None too if the
-    function has no source, or may run for ever.
+    @wraps(method)
+    def quietly(*arguments):
+        with contextlib.redirect_stdout(io.StringIO()):
+            return method(*arguments)
+
+    return quietly
+
+
+def repair(answer, search, given):
+    """The Repair of a learner's function, or None.
+
+    search: the Search of the exercise; given: the results of the function as it stands. None if the function
+    has no source, or may run for ever, or gives other results here.
     """
     if not inspect.isfunction(answer):
         return None
@@ -67,78 +102,195 @@ def repair(answer, search, given):
         return None
     if any(isinstance(node, ast.While) for node in ast.walk(program.tree)):
         return None
-    with contextlib.redirect_stdout(io.StringIO()):
-        return Repair(program, search.cases, search.right, search.outputs).find(given)
+    state = {name: program.names.get(name) for name in names_of(answer.__code__)}
+    program.names |= {n: copy.deepcopy(x) for n, x in state.items() if isinstance(x, list | dict | set)}
+    found = Repair(program, search, given)
+    return found if found.probe is not None and found.same_results() else None
 
 
-@dataclass(frozen=True)
+def names_of(code):
+    """The names that a function and those inside it look up: what stands there in lists is the learner's."""
+    inner = (names_of(part) for part in code.co_consts if inspect.iscode(part))
+    return {*code.co_names, *code.co_freevars}.union(*inner)
+
+
+@dataclass
 class Repair:
-    """A learner's function; cases, right results and outputs as in Search."""
+    """A learner's function, the Search of the exercise, and the function's results in every case."""
 
     program: Program
-    cases: list
-    right: list
-    outputs: tuple
+    search: Search
+    given: list
+    moved: dict = field(default_factory=dict)
+    scaled: list = field(default_factory=list)
 
-    def find(self, given):
-        """The Finding for the results `given` of the function as it stands, or None."""
-        wrong = [n for n in self.outputs if not fits(given, self.right, [n])]
-        probe = self._probe(given, wrong)
-        if not wrong or probe is None or not same(self._run((), probe), given[probe], self.outputs):
-            return None
-        kept = [name for name in self.outputs if name not in wrong]
-        made, moved = {}, {}
-        for change in itertools.islice(self._changes(probe), TRIALS):
-            results = self._run((change,), probe)
-            good = [name for name in wrong if same(results, self.right[probe], [name])]
+    @property
+    def right(self):
+        return self.search.right
+
+    @property
+    def outputs(self):
+        return self.search.outputs
+
+    @cached_property
+    def wrong(self):
+        """The outputs that are wrong."""
+        return [n for n in self.outputs if not fits(self.given, self.right, [n])]
+
+    @cached_property
+    def probe(self):
+        """The case in which changes are tried first: one that is wrong, the second if it is; or None."""
+        bad = [i for i, (g, r) in enumerate(zip(self.given, self.right)) if not same(g, r, self.wrong)]
+        return 1 if 1 in bad else bad[0] if bad else None
+
+    @cached_property
+    def trials(self):
+        """How many changed functions are run."""
+        return min(TRIALS, LINES // (1 + lines_run(self.program, self.search.cases[self.probe])))
+
+    @silent
+    def same_results(self):
+        """Whether the function gives its results here, too."""
+        return same(self._run((), self.probe), self.given[self.probe], self.outputs)
+
+    @silent
+    def one(self):
+        """The Finding of a change that makes it right, or of one for each wrong result; or None."""
+        kept, made = [name for name in self.outputs if name not in self.wrong], {}
+        for change in itertools.islice(self._changes(), self.trials):
+            results = self._run((change,), self.probe)
+            good = [name for name in self.wrong if same(results, self.right[self.probe], [name])]
             if good and self._right((change,), [*good, *kept]):
-                if good == wrong:
+                if good == self.wrong:
                     return self._told([change])
                 made.setdefault(tuple(good), change)
-            elif change.kind not in INSERTED and not any(isinstance(x, str) for x in results.values()):
-                moved.setdefault(tuple(x.round(9).tobytes() for x in results.values()), change)
-        parts = [made[(name,)] for name in wrong if (name,) in made]
-        if len(parts) == len(wrong) and self._right(parts, self.outputs):
-            return self._told(parts)
-        pairs = itertools.combinations(moved.values(), 2)
-        for pair in sorted(pairs, key=lambda pair: pair[0].cost + pair[1].cost)[:PAIRS]:
-            if same(self._run(pair, probe), self.right[probe], wrong) and self._right(pair, self.outputs):
+            elif not any(isinstance(x, str) for x in results.values()):
+                if self._factors(results, self.probe):
+                    self.scaled.append(change)
+                if change.kind not in INSERTED:
+                    self.moved.setdefault(tuple(x.round(9).tobytes() for x in results.values()), change)
+        parts = covering(made, self.wrong)
+        return self._told(parts) if parts and self._right(parts, self.outputs) else None
+
+    def _factors(self, results, place):
+        """{wrong output: its factor} to the right one in a case, if all have one and all else is right."""
+        right = self.right[place]
+        if any(not same(results, right, [name]) for name in self.outputs if name not in self.wrong):
+            return {}
+        pairs = {name: (right[name], results[name]) for name in self.wrong}
+        factors = {n: r.shape == x.shape and proportional(r, x) for n, (r, x) in pairs.items()}
+        return factors if all(factors.values()) else {}
+
+    @silent
+    def but_a_factor(self):
+        """The Finding of a change after which results are right but for a factor with a name; or None."""
+        for change in self.scaled[:5]:
+            runs = [self._run((change,), place) for place in range(len(self.right))]
+            if any(isinstance(x, str) for run in runs for x in run.values()):
+                continue
+            factors = [self._factors(run, place) for place, run in enumerate(runs)]
+            sizes = [case.sizes for case in self.search.cases]
+            words = [name_factor([f[n] for f in factors], sizes) for n in self.wrong if all(factors)]
+            if words and all(words) and not re.search(r"\d\.\d", "".join(words)):
+                kind = TURNED.get(change.kind) or KINDS[change.kind][1]
+                then = " ".join(f"Then `{n}` is {w}." for n, w in zip(self.wrong, words))
+                return Finding(f"Two things. {kind} {then}", self._line(change))
+        return None
+
+    @silent
+    def two(self):
+        """The Finding of two changes that make it right, of those that `one` has tried; or None."""
+        pairs = itertools.combinations(self.moved.values(), 2)
+        for pair in sorted(pairs, key=lambda pair: pair[0].cost + pair[1].cost)[: min(PAIRS, self.trials)]:
+            right = same(self._run(pair, self.probe), self.right[self.probe], self.wrong)
+            if right and self._right(pair, self.outputs):
                 return self._told(pair)
         return None
 
-    def _probe(self, given, wrong):
-        """The case in which changes are tried first: one that is wrong, the second if it is."""
-        bad = [i for i, (g, r) in enumerate(zip(given, self.right)) if not same(g, r, wrong)]
-        return 1 if 1 in bad else bad[0] if bad else None
+    @silent
+    def value(self):
+        """The Finding of a value that, exchanged for one of the right answer, makes it right; or None.
 
-    def _run(self, changes, place):
-        """output -> array, or the kind of failure."""
+        It is one for all wrong results, or else one for each: the first in the order of the lines, and of the
+        expressions of a line the smallest.
+        """
+        right = self.right[self.probe].values()
+        steps = [v for v in self.search.values.values() if not any(equal(v[self.probe], r) for r in right)]
+        known = {key(values[self.probe]) for values in self.search.values.values()}
+        kept, made = [name for name in self.outputs if name not in self.wrong], {}
+        found = variables(self.program, self.search.cases[self.probe])
+        for place in self._computed(found):
+            new = change(place, ast.Name(RIGHT, ast.Load()), "value")
+            there = value_of(place, self.program, found)
+            if key(there) in known:  # it is right, though another value there may be right as well
+                continue
+            for values in steps:
+                if isinstance(there, np.ndarray) and there.shape != values[self.probe].shape:
+                    continue
+                results = self._run((new,), self.probe, values)
+                good = [n for n in self.wrong if same(results, self.right[self.probe], [n])]
+                if good and self._right((new,), [*good, *kept], values):
+                    made.setdefault(tuple(good), new)
+            if tuple(self.wrong) in made:
+                break
+        lines = dict.fromkeys(map(self._place, covering(made, self.wrong)))
+        if not 1 <= len(lines) <= 2:
+            return None
+        kind = TURNED["value"] if len(lines) == 1 else "Two values are wrong; all else is right."
+        then = "With the right value there your function is right in all cases."
+        return Finding(kind, " ".join([*lines, then]))
+
+    def _computed(self, found):
+        """The expressions of each line that compute something of an array, the inner ones first."""
+        arrays, lines = {name for name, x in found.items() if isinstance(x, np.ndarray)}, {}
+        for place in self.program.places(found):
+            names = {node.id for node in ast.walk(place.node) if isinstance(node, ast.Name)}
+            if names & arrays and not is_returned_name(place):
+                lines.setdefault(place.node.lineno, []).append(place.node)
+        return [node for line in sorted(lines) for node in reversed(lines[line])][: self.trials // 8]
+
+    def _place(self, change):
+        """The learner's line, and the expression in it."""
+        old = change.changes[0][0]
+        for statement, parts in headers(self.program.tree.body):
+            if any(old in ast.walk(part) for part in parts):
+                return f"In your line `{said(statement)}`: `{said(old)}` is not right."
+        return f"`{said(old)}` is not right."
+
+    def _run(self, changes, place, values=None):
+        """output -> array, or the kind of failure. values: in each case, of what is exchanged."""
         try:
             function = self.program.function(*changes)
         except (SyntaxError, ValueError, TypeError):  # of two changes, one may leave no place for the other
             return dict.fromkeys(self.outputs, "no program")
-        run = attempt(function, self.cases[place].inputs, self.outputs)
+        if values:
+            function.__globals__[RIGHT] = np.array(values[place])
+        run = attempt(function, self.search.cases[place].inputs, self.outputs)
         if isinstance(run, Failure):
             return dict.fromkeys(self.outputs, run.kind)
         return {name: np.asarray(array, float) for name, array in run.arrays.items()}
 
-    def _right(self, changes, outputs):
+    def _right(self, changes, outputs, values=None):
         """Whether these outputs are right in every case."""
-        return all(same(self._run(changes, i), right, outputs) for i, right in enumerate(self.right))
+        return all(same(self._run(changes, i, values), right, outputs) for i, right in enumerate(self.right))
 
-    def _changes(self, probe):
-        """Every change that is worth a trial, the likeliest first."""
-        function, case = self.program.function(), self.cases[probe]
-        quietly = contextlib.suppress(
-            Exception, SystemExit
-        )  # its variables are wanted; what it raises is told
-        with watched(function) as calls, quietly, np.errstate(all="ignore"):
-            function(*case.inputs)
-        if calls:  # else it does not take such arguments
-            found = calls[-1][1]
-            own = [change for rule in RULES for change in rule(self.program)]
-            yield from sorted([*own, *self.program.edits_of(found, case.sizes)], key=lambda c: c.cost)
-            yield from inserted(self.program, found)
+    def _changes(self):
+        """Every change that is worth a trial: first of lines whose values are not known to be right."""
+        case = self.search.cases[self.probe]
+        found = variables(self.program, case)
+        if not found:
+            return
+        lines = right_lines(self.program, right_variables(self.program, self.search))
+        sound = {id(node) for line in lines for node in ast.walk(line)}
+        own = [change for rule in RULES for change in rule(self.program)]
+        edits = sorted([*own, *self.program.edits_of(found, case.sizes)], key=lambda change: change.cost)
+        returned = {id(node) for node in returned_names(self.program)}
+        edits = [e for e in edits if id(e.changes[0][0]) not in returned or e.kind in MOVED]
+        yield from (edit for edit in edits if id(edit.changes[0][0]) not in sound)
+        formula = len(self.search.cases) == 1
+        new = inserted(self.program, found, functions_of(self.search.program), formula)
+        yield from (edit for edit in new if id(edit.changes[0][0]) not in sound)
+        yield from (edit for edit in edits if id(edit.changes[0][0]) in sound)
 
     def _told(self, changes):
         kinds = dict.fromkeys(TURNED.get(c.kind) or KINDS[c.kind][1] for c in changes)
@@ -157,6 +309,28 @@ class Repair:
             if statement is old or any(old in ast.walk(part) for part in parts):
                 return f"In your line `{said(statement)}`: {', '.join(dict.fromkeys(pairs))}."
         return f"{pairs[0]}."
+
+
+def equal(value, right):
+    """Whether a value is a result but for a factor, in whatever order of the axes."""
+    return any((key(value) or "?")[1:] == (key(sign * right) or "!")[1:] for sign in (1, -1))
+
+
+def covering(made, wrong):
+    """Of {outputs: a change that mends them} as few as mend all that are wrong; none if they do not."""
+    left, chosen = set(wrong), []
+    for outputs in sorted(made, key=len, reverse=True):
+        if left & set(outputs):
+            chosen.append(made[outputs])
+            left -= set(outputs)
+    return [] if left else chosen
+
+
+def functions_of(program):
+    """The functions of one argument that a program calls, by name."""
+    calls = (node for node in ast.walk(program.tree) if isinstance(node, ast.Call))
+    names = {getattr(call.func, "attr", "") for call in calls if len(call.args) == 1 and not call.keywords}
+    return sorted(names & {"exp", "log", "sqrt", "tanh", "abs", "sign", "cos", "sin"})
 
 
 def said(node):
@@ -237,12 +411,50 @@ def bracketed(program):
             yield change(node, ast.BinOp(ast.BinOp(a, first, b), then, c), "brackets", 1.2)
 
 
-RULES = (kept, along, scattered, lettered, bracketed)
+def summed(program):
+    """`x += y` for `x = y` in a loop."""
+    for loop in nodes(program, ast.For):
+        for node in loop.body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                yield change(node, ast.AugAssign(node.targets[0], ast.Add(), node.value), "gathered")
 
 
-def inserted(program, found):
-    """A sum or mean around an expression; then a factor, a divisor or a term of what is there."""
+def bounded(program):
+    """A slice at the other side of its bound, or counted from the end; a range one longer or shorter."""
+    for node in nodes(program, ast.Slice):
+        for bound in filter(None, (node.lower, node.upper)):
+            back = expression("-(A)", A=bound)
+            sides = ((bound, None), (None, bound), (back, None), (None, back))
+            yield from (change(node, ast.Slice(*side, node.step), "slice") for side in sides)
+    for call in nodes(program, ast.Call):
+        if getattr(call.func, "id", getattr(call.func, "attr", "")) in ("range", "arange") and call.args:
+            last = call.args[min(1, len(call.args) - 1)]
+            yield from (change(last, expression(f"(A) {more}", A=last), "number") for more in ("+ 1", "- 1"))
+
+
+def otherwise(program):
+    """A function of NumPy for its counterpart."""
+    for node in nodes(program, ast.Attribute):
+        if new := COUNTERPARTS.get(node.attr):
+            yield change(node, ast.Attribute(node.value, new, ast.Load()), "function")
+
+
+COUNTERPARTS = "tile repeat, tril triu, cos sin, maximum minimum, max min, argmax argmin, zeros ones"
+COUNTERPARTS = {a: b for pair in COUNTERPARTS.split(", ") for a, b in itertools.permutations(pair.split())}
+
+RULES = (kept, along, scattered, lettered, bracketed, summed, bounded, otherwise)
+
+
+def inserted(program, found, functions=(), formula=False):
+    """A sum, a mean or one of these functions around an expression; then a factor, a divisor, a power or a
+    term of what is there. What is returned by its name is mended where it is computed. formula: whether any
+    variable may be a power; of a size it could be an array that no memory holds.
+    """
     places = [place for place in program.places(found) if not is_no_number(place.node)]
+    places = [place for place in places if not is_returned_name(place)]
+    for place in places:
+        for function in functions:
+            yield change(place.node, expression(f"np.{function}(A)", A=place.node), "function")
     most = max((x.ndim for x in found.values() if isinstance(x, np.ndarray)), default=0)
     forms = itertools.product(("sum", "mean"), range(1, most + 1), (", keepdims=True", ""))
     templates = [f"(A).{name}(axis=-{axis}{more})" for name, axis, more in forms]
@@ -255,6 +467,23 @@ def inserted(program, found):
             for sign, kind in (("*", "times"), ("/", "over"), ("-", "plus"), ("+", "plus")):
                 new = expression(f"(A) {sign} ({brick})", A=place.node)
                 yield change(place.node, new, kind)
+            if brick in POWERS or formula:
+                yield change(place.node, expression(f"(A) ** ({brick})", A=place.node), "power")
+
+
+POWERS = ("2", "-1")
+
+
+def returned_names(program):
+    """The names that are returned: what they hold is computed elsewhere."""
+    for statement in nodes(program, ast.Return):
+        parts = getattr(statement.value, "elts", [statement.value])
+        yield from (part for part in parts if isinstance(part, ast.Name))
+
+
+def is_returned_name(place):
+    """Whether it is a name that stands alone: what it holds is computed elsewhere."""
+    return place.parent is None and isinstance(place.node, ast.Name)
 
 
 def bricks(found):
@@ -264,4 +493,4 @@ def bricks(found):
     axes = [(name, axis) for name, x in [*floats.items()][:2] for axis in range(1, x.ndim + 1)]
     lengths = [f"{name}.shape[-{axis}]" for name, axis in axes]
     forms = [f"{name}.{kind}(axis=-1, keepdims=True)" for kind in ("sum", "mean") for name in floats]
-    return ["2", "-1", *numbers, *floats, *lengths, *forms]
+    return [*POWERS, *numbers, *floats, *lengths, *forms]

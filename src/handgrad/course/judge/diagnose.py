@@ -1,0 +1,77 @@
+"""What is wrong with an answer: what is certain first, and in the learner's own lines.
+
+In this order: a wrong idea that gives these very results; one change of the learner's function that makes it
+right; one edit of the right answer that gives these results; two changes of the learner's function; one value
+in it that is wrong; an edit of the right answer for each result; values that the wrong results are made of;
+two edits of the right answer. The place is the learner's line, if one is known.
+"""
+
+import warnings
+
+import numpy as np
+
+from .explain import Explain
+from .repair import repair
+from .search import Finding
+
+REASONS = {
+    "A term is missing.": "A gradient has a term for each path: what depends on the input is no constant.",
+    "A sum or mean is missing.": (
+        "What is used several times collects from all its uses; in a softmax, a mean or a norm every entry "
+        "depends on all the others, not on itself alone."
+    ),
+    "A mean stands where a sum should, or the other way round.": (
+        "What several share collects the sum of their gradients; only where the loss is a mean is there a "
+        "division."
+    ),
+    "A factor is missing.": "The chain rule multiplies by the derivative of each step on the way.",
+    "A matrix is transposed that should not be, or is not where it should be.": (
+        "On the way back a product is undone from the other side: y = x W sends back dx = dy Wᵀ."
+    ),
+}
+"""Why, by the kind of mistake: what is true of every gradient."""
+
+
+def reason(kind, outputs):
+    """The kind of mistake; and why, if it is in a gradient."""
+    why = REASONS.get(kind, "") if all(name.startswith("d") for name in outputs) else ""
+    return f"{kind} {why}".strip()
+
+
+def diagnose(answer, search, given, only_raises=False):
+    """The Finding for the results `given` of an answer, for each case {output: array or exception}; or None.
+
+    only_raises: nothing is wrong but that it raises; an edit of the right answer that raises as well would
+    explain nothing.
+    """
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what a thousand changes compute, or write as no one would
+        return _found(answer, search, given, only_raises)
+
+
+def _found(answer, search, given, only_raises):
+    own = repair(answer, search, given)
+    value = own and own.value
+    nothing = any(all(is_zero(g[n], r[n]) for g, r in zip(given, search.right)) for n in search.outputs)
+    if found := search.told(given):
+        return placed(found, value)
+    if found := own and own.one():
+        return found
+    if only_raises or nothing:
+        return value and value()
+    if found := search.one(given):
+        return placed(found, value)
+    if found := own and (own.two() or own.but_a_factor() or value()) or search.each(given):
+        return found
+    return len(given) > 1 and Explain(search).find(given) or search.more(given)
+
+
+def placed(found, value):
+    """The Finding, with the learner's line in its place if a wrong value is found there."""
+    own = value and value()
+    return Finding(found.kind, f"{own.where} {found.where}".strip()) if own else found
+
+
+def is_zero(given, right):
+    """Whether what was given is 0, up to the rounding of numbers of the size that was expected."""
+    return not isinstance(given, str) and np.abs(given).max(initial=0) <= 1e-14 * np.abs(right).max(initial=0)
