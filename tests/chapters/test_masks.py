@@ -225,3 +225,8 @@ def test_the_figures_draw_what_they_are_given():
     assert {"−12", "+12", "¾"} <= {text.get_text() for text in figures.integers().axes[0].texts}
     shown = figures.shares(np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([3, 5])).axes[0].lines
     assert [line.get_marker() for line in shown] == ["$3$", "$5$"]
+
+
+def test_a_mask_of_numbers_is_refused():
+    verdict = judge.packed_mask(lambda documents: solution("packed_mask")(documents).astype(int))
+    assert verdict.status == "wrong" and "Booleans only" in verdict.diagnosis
