@@ -248,7 +248,7 @@ def no_booleans(given, expected):
             got = g.arrays[name].dtype
             if array.dtype.kind == "b" and got.kind != "b":
                 return (
-                    f"The entries of {name} are right, but they are {got}. `attention` takes Booleans only: "
+                    f"The entries of {name} are right, but they are {got}. Asked are Booleans only: "
                     "end with a comparison, or combine Booleans by &."
                 )
     return ""

@@ -76,9 +76,10 @@ def exercises(path):
 def exercise(answer, more, hints, topic):
     """The exercise of a right answer, and of what its cell says besides."""
     hints = items(hints)
+    seed = {"seed": more["seed"]} if "seed" in more else {}
     ideas = tuple(Idea(words, changes) for words, changes in more.get("ideas", ()))
     if "domains" in more:
-        return Derivation(answer, more["domains"], ideas, hints, asks=more["asks"])
+        return Derivation(answer, more["domains"], ideas, hints, asks=more["asks"], **seed)
     shapes, outputs = signature(answer.__doc__ or "")
     arguments = list(inspect.signature(answer).parameters)
     if set(shapes) != set(arguments):
@@ -102,7 +103,7 @@ def exercise(answer, more, hints, topic):
         only=more.get("only", {}),
         reserved=tuple(getattr(ops, name) for name in more.get("reserved", ())),
         asks=more["asks"],
-        **({"seed": more["seed"]} if "seed" in more else {}),
+        **seed,
     )
 
 
