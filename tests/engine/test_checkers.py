@@ -11,12 +11,12 @@ import pytest
 from handgrad import check, sums, symbolic
 from handgrad.algebra import is_shape, namespace
 from handgrad.course import ledger
+from handgrad.mistakes.known import stories
 from handgrad.mutants import Mutant, wrong_backwards
 from handgrad.ops.attention import attention_backward
 from handgrad.ops.flash_attention import flash_attention_backward
 from handgrad.ops.softmax import softmax_backward
 from handgrad.ops.table import NUMERIC_SIZES, OPS
-from handgrad.wrong import stories
 
 SMALL = NUMERIC_SIZES | dict(B=2, T=3, S=4, D=4, E=3, F=4, M=4, K=2)
 

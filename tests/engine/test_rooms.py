@@ -22,7 +22,7 @@ STAIR = (
     {"chapters"},
 )
 """From below: a room may import those of its own step and of all steps below."""
-BESIDE = {"check", "sums", "page", "mistakes", "slips", "mutants", "wrong"}
+BESIDE = {"check", "sums", "page", "mistakes", "slips", "mutants"}
 """What looks at the operations, and at no model. Only the rooms of the book import these."""
 BOOK = {"course", "chapters"}
 
@@ -113,7 +113,7 @@ def test_an_import_from_above_is_refused(name, text, above):
         ("fast/update.py", "from ..train import check_loss\nfrom . import loops, step\nimport numpy"),
         ("course/judge/verdict.py", "from ...check import prove\nfrom ...fast import step"),
         ("chapters/speed/figures.py", "from ...course.figures import style\nfrom ..attention import figures"),
-        ("wrong.py", "from .check import leaf_names\nfrom .ops.table import OPS"),
+        ("mistakes/known.py", "from ..check import leaf_names\nfrom ..ops.table import OPS"),
     ],
 )
 def test_an_import_from_below_is_not_refused(name, text):
