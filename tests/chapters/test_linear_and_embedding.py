@@ -8,7 +8,7 @@ from sympy import Rational, diff, exp, log, simplify, symbols
 from torch.nn import functional
 
 from handgrad import manual
-from handgrad.chapters.linear_and_embedding import bigram, faults, figures, trials
+from handgrad.chapters.linear_and_embedding import bigram, figures, trials
 from handgrad.course import judge
 from handgrad.course.figures import subplots
 
@@ -48,20 +48,6 @@ def test_a_truncated_table_has_its_rank_and_is_nearest():
     whole = bigram.truncated(counts, 96, 0.5)
     p, q = (np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (whole, log_counts))
     np.testing.assert_allclose(p, q, atol=1e-12)
-
-
-def test_every_fault_is_one_and_the_right_one_is_none():
-    rng = np.random.default_rng(0)
-    hard = faults.draw(rng, B=2, F=5, repeat=True, scale=1.7)
-    assert faults.error(faults.right, hard) == 0
-    assert all(faults.error(fault, hard) > 0.01 for fault in faults.FAULTS.values())
-    _, tokens, *_ = faults.draw(rng)
-    assert len(set(tokens.ravel())) == tokens.size
-    dy, tokens, E, W, scale = hard
-    leaves = [torch.tensor(m, requires_grad=True) for m in (E, W)]
-    (scale * functional.embedding(torch.tensor(tokens), leaves[0]) @ leaves[1]).backward(torch.tensor(dy))
-    for ours, leaf in zip(faults.right(*hard), leaves, strict=True):
-        np.testing.assert_allclose(ours, leaf.grad, rtol=1e-12, atol=1e-14)
 
 
 def test_both_parts_add_up_to_the_gradient_of_the_table():
