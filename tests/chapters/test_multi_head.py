@@ -6,7 +6,7 @@ import torch
 from judging import check_answers, solution
 
 from handgrad import ops
-from handgrad.chapters.multi_head import columns, faults, figures, look_back, turning
+from handgrad.chapters.multi_head import columns, figures, look_back, turning
 from handgrad.course import judge
 
 # The answers, derived a second time by automatic differentiation ------------------------------------------
@@ -199,16 +199,6 @@ def test_the_printed_formulas_are_wrong_and_the_corrected_right():
     found = columns.printed_and_right(K=3, D=4, T=5, seed=7)
     assert all(printed > 0.1 and right < 1e-8 for printed, _, right in found.values())
     np.testing.assert_allclose(found["dA, from the right dQ"][:2], (1 - 3**-0.5, 1), rtol=1e-6)
-
-
-def test_a_right_backward_is_right_at_all_sizes_of_the_table():
-    assert max(map(faults.errors, faults.SIZES.values())) < 1e-8
-
-
-def test_a_reshape_alone_is_its_own_inverse_pair():
-    x = np.random.default_rng(5).standard_normal((2, 6, 12))
-    np.testing.assert_array_equal(faults.joined_without_transpose(faults.cut_without_transpose(x, 3)), x)
-    assert not np.array_equal(faults.cut_without_transpose(x, 3), ops.split_heads(x, 3)[0])
 
 
 def test_the_turned_head_moves_the_others_only_through_dy():
