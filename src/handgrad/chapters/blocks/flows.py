@@ -112,6 +112,29 @@ def along(norm, seeds):
     return np.array(kept), np.array(of_memory)
 
 
+def errors(backward, norm, seed):
+    """Largest relative errors of a backward of the block: of the parameters of each part, of dx, of dmemory.
+
+    Each in units of the largest entry of its array. An array that is 0 by symmetry, such as the gradient of
+    the bias of the keys, is left out.
+    """
+    _, cache, dy = decoder(norm, seed)
+    (dx, dmemory, grads), (right_dx, right_dmemory, right) = (
+        f(dy, cache) for f in (backward, decoder_block_backward)
+    )
+
+    def error(got, wanted):
+        pairs = zip(optree.tree_leaves(got), optree.tree_leaves(wanted), strict=True)
+        leaves = [(a, b) for a, b in pairs if np.abs(b).max() > 1e-10]
+        return max(np.abs(a - b).max() / np.abs(b).max() for a, b in leaves)
+
+    def of(part):
+        both = [part.replace("-", "_") + ending for ending in ("", "_norm")]
+        return error(*([tree[name] for name in both] for tree in (grads, right)))
+
+    return [*map(of, PARTS), error(dx, right_dx), error(dmemory, right_dmemory)]
+
+
 # What a parameter hears -------------------------------------------------------------------------------------
 
 
@@ -138,6 +161,12 @@ def radial(params, grads, place=None):
     inner = sum(np.vdot(a, b) for a, b in zip(ours, theirs, strict=True))
     lengths = [np.sqrt(sum(np.vdot(a, a) for a in arrays)) for arrays in (ours, theirs)]
     return float(abs(inner) / np.prod(lengths))
+
+
+def broken(backward, norm, seed):
+    """How many of the identities of this section hold for the shipped gradients and not for those."""
+    right, wrong = gradients(norm, seed), gradients(norm, seed, backward=backward)
+    return sum(measure(*right, norm) < 1e-12 < measure(*wrong, norm) for measure in (columns, radial, tie))
 
 
 READ_BY = {

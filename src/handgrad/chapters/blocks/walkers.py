@@ -30,8 +30,6 @@ from handgrad.ops import (
     linear_backward,
 )
 
-from . import faults
-
 V, T, H = 6, 8, 2  # places on the circle; letters of a line, as many as bits of a source; heads
 ITSELF = np.eye(T, dtype=bool)  # a mask: each letter sees only itself
 CAUSAL = causal_mask(T)
@@ -75,17 +73,13 @@ def forward(params, batch, norm="post", mask=None, memory_mask=None):
     return z, (looked_up, of_source, encoded, begun, placed, decoded, head)
 
 
-def backward(dz, cache, fault=None):
-    """dz (B, T, V) -> grads. fault: of faults.FAULTS, in both blocks."""
+def backward(dz, cache):
+    """dz (B, T, V) -> grads."""
     looked_up, of_source, encoded, begun, placed, decoded, head = cache
     grads = {}
     dx, grads["W_out"], _ = linear_backward(dz, head)
-    if fault:
-        dx, dmemory, grads["decoder"] = faults.decoder_block_backward(dx, decoded, fault)
-        dread, grads["encoder"] = faults.encoder_block_backward(dmemory, encoded, fault)
-    else:
-        dx, dmemory, grads["decoder"] = decoder_block_backward(dx, decoded)
-        dread, grads["encoder"] = encoder_block_backward(dmemory, encoded)
+    dx, dmemory, grads["decoder"] = decoder_block_backward(dx, decoded)
+    dread, grads["encoder"] = encoder_block_backward(dmemory, encoded)
     dx, grads["P"] = add_positions_backward(dx, placed)
     grads["E"] = embedding_backward(dx, begun)
     dread, grads["P_source"] = add_positions_backward(dread, of_source)
@@ -98,7 +92,7 @@ def long(tree):
     return np.concatenate([array.ravel() for array in tree_leaves(tree)])
 
 
-def train(seed, norm="post", fault=None, steps=200, peak=1.2e-2, **masks):
+def train(seed, norm="post", steps=200, peak=1.2e-2, **masks):
     """Parameters and losses after that many steps of Adam on 32 new lines each.
 
     masks: see forward. Adam treats each number by itself, so all parameters are one long array for it, which
@@ -113,7 +107,7 @@ def train(seed, norm="post", fault=None, steps=200, peak=1.2e-2, **masks):
         batch = lines(rng, 32)
         z, cache = forward(params, batch, norm, **masks)
         loss, counted = cross_entropy(z, batch["target_out"])
-        grads = backward(cross_entropy_backward(1.0, counted), cache, fault)
+        grads = backward(cross_entropy_backward(1.0, counted), cache)
         rate = peak * min(1, (step + 1) / 50) * (1 - step / steps)
         flat, state = optim.adam(flat, long(grads), state, rate)
         pieces = zip(np.split(flat, ends), leaves, strict=True)
