@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...check import measured
 from ...ops.normalization import layer_norm
 from ...ops.softmax import softmax
 
@@ -9,38 +10,28 @@ ROWS = np.random.default_rng(4).standard_normal((3, 4))  # scores of a softmax, 
 LARGE = 3.0 + np.random.default_rng(5).random((3, 2))  # points whose deviations are all above 3
 
 
-def by_differences(loss, x, h=1e-5):
-    """The gradient of a loss at x, an entry at a time."""
-    dx = np.zeros_like(x)
-    for i in np.ndindex(x.shape):
-        moved = np.zeros_like(x)
-        moved[i] = h
-        dx[i] = (loss(x + moved) - loss(x - moved)) / (2 * h)
-    return dx
-
-
 def of_softmax(backward, dy):
     """Claimed and measured gradient (3, 4) of ⟨dy, softmax⟩."""
-    measured = by_differences(lambda s: (dy * softmax(s)[0]).sum(), ROWS)
-    return backward(dy, softmax(ROWS)[1]), measured
+    true = measured(lambda s: (dy * softmax(s)[0]).sum(), ROWS)
+    return backward(dy, softmax(ROWS)[1]), true
 
 
 def of_norm(backward, dy, gamma):
     """Claimed and measured gradient (3, 4) of ⟨dy, LayerNorm⟩."""
     beta = np.zeros_like(gamma)
-    measured = by_differences(lambda x: (dy * layer_norm(x, gamma, beta)[0]).sum(), ROWS)
-    return backward(dy, layer_norm(ROWS, gamma, beta)[1])[0], measured
+    true = measured(lambda x: (dy * layer_norm(x, gamma, beta)[0]).sum(), ROWS)
+    return backward(dy, layer_norm(ROWS, gamma, beta)[1])[0], true
 
 
 def of_squares(backward, dy):
     """Claimed and measured gradient (3, 2) of ⟨dy, sums of squares⟩, the centre being 0."""
-    measured = by_differences(lambda x: (x**2).sum(axis=0) @ dy, LARGE)
-    return backward(dy, LARGE), measured
+    true = measured(lambda x: (x**2).sum(axis=0) @ dy, LARGE)
+    return backward(dy, LARGE), true
 
 
-def distance(claimed, measured):
+def distance(claimed, true):
     """Relative, by the largest entry."""
-    return np.abs(claimed - measured).max() / np.abs(measured).max()
+    return np.abs(claimed - true).max() / np.abs(true).max()
 
 
 def objects(check, given):
