@@ -1,4 +1,4 @@
-"""Chapter 07: its exercises derived again and solved otherwise; its task and its faults."""
+"""Chapter 07: its exercises derived again and solved otherwise; its task."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from judging import check_answers, solution
 
 from handgrad import ops
-from handgrad.chapters.positions import faults, figures, shift
+from handgrad.chapters.positions import figures, shift
 from handgrad.course import judge
 from handgrad.ops.positions import rotary_backward
 
@@ -220,13 +220,6 @@ def test_a_line_holds_different_tokens():
 def test_the_least_loss_of_one_who_sees_all_is_0_and_of_one_who_sees_nothing_is_largest():
     assert shift.least(4, lambda order, t: order[:t]) == 0
     np.testing.assert_allclose(shift.least(4, lambda order, t: 0), np.log(4))
-
-
-def test_the_faults_are_faults_where_a_test_can_see_them():
-    length, difference = faults.errors(faults.by_halves, T=5)
-    assert length < 1e-12 and difference > 0.1
-    assert max(faults.errors(ops.rotary_backward, T=5)) < 1e-8
-    assert max(faults.errors(faults.by_halves, T=1)) < 1e-8  # position 0 is not turned
 
 
 def test_clipped_scores_are_rotary_scores_within_the_reach():
