@@ -9,7 +9,6 @@ from sympy import Rational, Sum, simplify, sqrt, symbols
 from handgrad import optim
 from handgrad.chapters.optimizers import (
     chains,
-    faults,
     figures,
     torch_layer,
     trials,
@@ -23,17 +22,6 @@ from handgrad.course import judge
 @pytest.mark.parametrize("seed", [11, 12])
 def test_every_optimizer_is_that_of_torch(seed):
     assert max(torch_layer.race(seed, steps=20).values()) < 1e-12
-
-
-def test_every_fault_is_made_and_seen_by_the_last_check():
-    errors = faults.errors(np.random.default_rng(3))
-    assert errors.shape == (9, 4) and (errors[:, 3] > 1e-3).all()
-
-
-def test_an_edit_that_changes_nothing_is_refused(monkeypatch):
-    monkeypatch.setitem(faults.EDITS, "nothing", [("no such line", "")])
-    with pytest.raises(ValueError, match="0 times in adam, expected once"):
-        faults.wrong_adam("nothing")
 
 
 def test_the_gradient_of_the_rate_is_that_of_torch():
