@@ -160,7 +160,7 @@ class Derivation:
             text = found.kind.replace("One array stands", "One symbol stands")
         else:
             text = self._observe(given, mine, right, equal)
-        return self._verdict(WRONG, text, where=found.where if found else "", rows=rows)
+        return self._verdict(WRONG, text, found=found, rows=rows)
 
     def _wrong_end(self, given):
         """Where a count is 1 and the formula has another value than the right one, in a sentence; or ""."""
@@ -204,7 +204,7 @@ class Derivation:
                 return f"It is right where {s} = {values.pop()}, and wrong where it is not."
         return f"It is not equal to the right answer, and {UNKNOWN}. Compare the values below."
 
-    def _verdict(self, status, diagnosis, where="", value=None, rows=()):
+    def _verdict(self, status, diagnosis, found=None, value=None, rows=()):
         note = (
             f"The first {len(rows)} of {POINTS} random points. Both formulas are evaluated to {DIGITS} "
             "digits and must agree to 35."
@@ -214,11 +214,12 @@ class Derivation:
             status,
             diagnosis,
             self.answer if value is None else value,
-            where,
+            found.where if found else "",
             ("point", "expected", "yours", "equal") if rows else (),
             rows,
             note if rows else "",
             self.hints,
+            found.line if found else "",
         )
 
 

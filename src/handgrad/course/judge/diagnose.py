@@ -61,15 +61,19 @@ def _found(answer, search, given, only_raises):
         return value and value()
     if found := search.one(given):
         return placed(found, value)
-    if found := own and (own.two() or own.but_a_factor() or value()) or search.each(given):
+    explain = Explain(search, given) if len(given) > 1 else None
+    if found := explain and explain.multiples():
+        return placed(found, value)
+    if found := own and (own.two() or own.further() or own.but_a_factor() or value()) or search.each(given):
         return found
-    return len(given) > 1 and Explain(search).find(given) or search.more(given)
+    others = [*([own.part] if own else []), *([explain.one] if explain else [])]
+    return explain and explain.all() or search.more(given, *others)
 
 
 def placed(found, value):
     """The Finding, with the learner's line in its place if a wrong value is found there."""
     own = value and value()
-    return Finding(found.kind, f"{own.where} {found.where}".strip()) if own else found
+    return Finding(found.kind, f"{own.where} {found.where}".strip(), own.line) if own else found
 
 
 def is_zero(given, right):

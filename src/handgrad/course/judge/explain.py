@@ -2,9 +2,11 @@
 
 A wrong result is compared with the arguments and with the values of the right answer, with their sums and
 means over some axes: it may be a multiple of such a value, the right result plus or minus one, times one, or
-divided by one. What is found holds in every case, with one factor that has a name, and is said as a fact.
+divided by one; the sum of the right terms, each with a factor of its own; or right in some entries and 0 in
+others. What is found holds in every case, with factors that have a name, and is said as a fact.
 """
 
+import ast
 import inspect
 import itertools
 import re
@@ -13,9 +15,10 @@ from functools import cached_property
 
 import numpy as np
 
+from .attempt import listed
 from .observe import name_factor
 from .search import Finding, Search, finite, fits
-from .values import proportional, variables
+from .values import proportional, value_of, variables
 
 LEAST = 6
 """A result of fewer numbers, in its largest case, is no evidence."""
@@ -23,42 +26,69 @@ LEAST = 6
 
 @dataclass
 class Explain:
-    """The values of an exercise, from its Search, and what wrong results are in terms of them."""
+    """The values of an exercise, from its Search, and what wrong results are in terms of them.
+
+    given: the results, for each case {output: array or exception}.
+    """
 
     search: Search
+    given: list
 
-    def find(self, given):
-        """The Finding for the results `given`, for each case {output: array or exception}; or None."""
-        wrong = [n for n in self.search.outputs if not fits(given, self.search.right, [n])]
-        with np.errstate(all="ignore"):
-            findings = {name: self._of(name, [case[name] for case in given]) for name in wrong}
-        if not findings or not all(findings.values()):
+    @property
+    def wrong(self):
+        """The outputs that are wrong."""
+        return [n for n in self.search.outputs if not fits(self.given, self.search.right, [n])]
+
+    def all(self):
+        """The Finding for all wrong results; or None."""
+        return joined([self.one(name) for name in self.wrong])
+
+    def multiples(self):
+        """The Finding if each wrong result is a multiple of the right one; or None."""
+        return joined([self.one(name, self._multiple) for name in self.wrong])
+
+    def one(self, name, how=None):
+        """The Finding for one result; or None. how: one way only."""
+        given, right = [case[name] for case in self.given], [case[name] for case in self.search.right]
+        good = all(not isinstance(g, str) and finite(g) and g.shape == r.shape for g, r in zip(given, right))
+        if not good or max(r.size for r in right) < LEAST:
             return None
-        kinds, places = ([getattr(f, part) for f in findings.values()] for part in ("kind", "where"))
-        return Finding(" ".join(kinds), " ".join(filter(None, places)))
+        with np.errstate(all="ignore"):
+            ways = [how] if how else [self._multiple, self._made, self._terms, self._entries]
+            return next(filter(None, (way(name, given, right) for way in ways)), None)
+
+    @cached_property
+    def runs(self):
+        """{name: value} of the right answer, in each case."""
+        return [variables(self.search.program, case) for case in self.search.cases]
+
+    @cached_property
+    def sizes(self):
+        """{letter: number} of each case, the numbers among the variables of the right answer too."""
+        numbers = [{n: x for n, x in run.items() if isinstance(x, int | float)} for run in self.runs]
+        numbers = [x | {f"(1 - {n})": 1 - x[n] for n in x if 0 < x[n] < 1} for x in numbers]
+        return [found | case.sizes for found, case in zip(numbers, self.search.cases)]
 
     @cached_property
     def values(self):
         """[(words, array in each case)] of the variables of the right answer, of their sums and means."""
-        runs = [variables(self.search.program, case) for case in self.search.cases]
         floats = {}
-        for name in runs[0]:
-            arrays = [np.asarray(run[name]) for run in runs if isinstance(run.get(name), np.ndarray | float)]
-            if len(arrays) == len(runs) and all(array.dtype.kind == "f" for array in arrays):
+        for name in self.runs[0]:
+            arrays = [np.asarray(x[name]) for x in self.runs if isinstance(x.get(name), np.ndarray | float)]
+            if len(arrays) == len(self.runs) and all(array.dtype.kind == "f" for array in arrays):
                 floats[name] = arrays
         return [
             value for name, arrays in floats.items() for value in [(f"`{name}`", arrays), *sums(name, arrays)]
         ]
 
-    def _of(self, name, given):
-        """The Finding for one result."""
-        right = [case[name] for case in self.search.right]
-        good = all(not isinstance(g, str) and finite(g) and g.shape == r.shape for g, r in zip(given, right))
+    def _multiple(self, name, given, right):
+        """The Finding for a multiple of the right result; or None."""
+        factor = self._factor(right, given)
+        return None if factor is None else Finding(f"Your `{name}` is {factor}the right one.")
+
+    def _made(self, name, given, right):
+        """The Finding for a value of the right answer, or the right result with one; or None."""
         probe = max(range(len(right)), key=lambda i: right[i].size)
-        if not good or right[probe].size < LEAST:
-            return None
-        if (factor := self._factor(right, given)) is not None:
-            return Finding(f"Your `{name}` is {factor}the right one.")
         values = [(words, fitted) for words, arrays in self.values if (fitted := fit(arrays, right))]
         difference = [g - r for g, r in zip(given, right)]
         forms = (
@@ -79,19 +109,64 @@ class Explain:
                 return self._told(name, words, factor, found[factor])
         return None
 
+    def _terms(self, name, given, right):
+        """The Finding for a sum of the right terms, each with a factor of its own; or None."""
+        signs, nodes = zip(*terms(self.search.program, name) or [(1, None)])
+        tables = [self._table(nodes, signs, run, g.shape) for run, g in zip(self.runs, given)]
+        if len(nodes) < 2 or any(table is None for table in tables):
+            return None
+        counts, sizes = [], []
+        for table, g, size in zip(tables, given, self.sizes):
+            count, _, rank, _ = np.linalg.lstsq(table, g.ravel(), rcond=1e-10)
+            if np.abs(table @ count - g.ravel()).max(initial=0) > 1e-9 * np.abs(g).max(initial=1e-300):
+                return None
+            if rank == len(nodes) and g.size > len(nodes) + 2:
+                counts.append(np.where(np.abs(count) < 1e-9, 0, count))
+                sizes.append(size)
+        if len(counts) < 2:
+            return None
+        said = {}
+        for node, column in zip(nodes, np.array(counts).T):
+            factor = "0" if not column.any() else in_words(column, sizes) if column.all() else None
+            if factor is None:
+                return None
+            if factor:
+                said[ast.unparse(node)] = factor
+        kinds = {"0": "A term is missing.", "minus ": "A sign is wrong."}
+        found = dict.fromkeys(kinds.get(factor, "A term has a wrong factor.") for factor in said.values())
+        how = {"0": "is missing", "minus ": "has the opposite sign"}
+        parts = [f"`{t}` {how.get(f, f'comes {f.strip()}')}" for t, f in said.items()]
+        return Finding(" ".join(found), f"Of the terms of `{name}`: {listed(parts)}.")
+
+    def _table(self, nodes, signs, run, shape):
+        """The terms in a case, a column each; None if they cannot be had, or do not fit."""
+        columns = [value_of(node, self.search.program, run) for node in nodes]
+        try:
+            return np.stack([np.broadcast_to(c, shape).astype(float).ravel() for c in columns], 1) * signs
+        except (TypeError, ValueError):
+            return None
+
+    def _entries(self, name, given, right):
+        """The Finding for a result that is right but for a factor, where it is 0 and should not be or the
+        other way round; or None.
+        """
+        for kind, zeros in (("not 0", right), ("0", given)):
+            inside = [r * (z != 0) for r, z in zip(right, zeros)]
+            cut = [g * (z != 0) for g, z in zip(given, zeros)]
+            some = [np.any(z == 0) and np.any(g != r) for z, g, r in zip(zeros, given, right)]
+            factor = self._factor(inside, cut)
+            if factor is not None and any(some) and not all(np.array_equal(c, 0 * c) for c in cut):
+                where = f"where the right one is {'' if kind == 'not 0' else 'not '}0"
+                return Finding(f"Your `{name}` is {kind} {where}; elsewhere it is {factor}the right one.")
+        return None
+
     def _factor(self, made, target):
         """The factor in words, "" for 1, if one that has a name makes the target of it in every case."""
-        pairs = [(proportional(m, t), case.sizes) for m, t, case in zip(made, target, self.search.cases)]
+        pairs = [(proportional(m, t), sizes) for m, t, sizes in zip(made, target, self.sizes)]
         if any(factor is None for factor, _ in pairs):
             return None
         pairs = [(factor, sizes) for factor, sizes in pairs if factor]
-        if all(abs(factor - 1) < 1e-9 for factor, _ in pairs):
-            return ""
-        words = name_factor(*map(list, zip(*pairs)))
-        if words == "the right answer with the opposite sign":
-            return "minus "
-        odd = words is None or re.search(r"\d\.\d", words)
-        return None if odd else words.removesuffix("the right answer")
+        return in_words(*map(list, zip(*pairs))) if pairs else ""
 
     def _told(self, name, words, factor, what):
         """Arguments are named at once; a step of the right answer when the place is asked for."""
@@ -120,3 +195,53 @@ def fit(arrays, right):
     except ValueError:
         return None
     return None if all(np.ptp(a) <= 1e-12 * np.abs(a).max(initial=0) for a in fitted if a.size) else fitted
+
+
+def joined(findings):
+    """One Finding of several; None if one is."""
+    if not findings or not all(findings):
+        return None
+    kinds, places = ([getattr(f, part) for f in findings] for part in ("kind", "where"))
+    return Finding(" ".join(kinds), " ".join(filter(None, places)))
+
+
+def in_words(factors, sizes):
+    """The factor of each case in words, "" for 1; None if they have no name."""
+    if all(abs(factor - 1) < 1e-9 for factor in factors):
+        return ""
+    words = name_factor(list(factors), sizes)
+    if words == "the right answer with the opposite sign":
+        return "minus "
+    return None if words is None or re.search(r"\d\.\d", words) else words.removesuffix("the right answer")
+
+
+def terms(program, name):
+    """[(sign, expression)] of the terms of a result: sums are taken apart, products multiplied out."""
+    made, several = {}, set()
+    for node in ast.walk(program.tree):
+        targets = [*getattr(node, "targets", []), *filter(None, [getattr(node, "target", None)])]
+        for target in targets if isinstance(node, ast.Assign | ast.AugAssign | ast.For) else ():
+            several |= {target.id} & set(made) if isinstance(target, ast.Name) else set()
+            if isinstance(target, ast.Name):
+                made[target.id] = node.value if isinstance(node, ast.Assign) else target
+
+    def parts(node, sign=1):
+        match node:
+            case ast.Name(name) if name in made and name not in several and made[name] is not node:
+                found = parts(made[name], sign)
+                return found if len(found) > 1 else [(sign, node)]
+            case ast.BinOp(left, ast.Add() | ast.Sub() as op, right):
+                return [*parts(left, sign), *parts(right, sign if isinstance(op, ast.Add) else -sign)]
+            case ast.UnaryOp(ast.USub(), inner):
+                return parts(inner, -sign)
+            case ast.BinOp(left, ast.Mult() | ast.MatMult() as op, right):
+                return [(s * t, ast.BinOp(a, op, b)) for s, a in parts(left, sign) for t, b in parts(right)]
+            case ast.BinOp(left, ast.Div(), right):
+                return [(s, ast.BinOp(a, ast.Div(), right)) for s, a in parts(left, sign)]
+        return [(sign, node)]
+
+    returned = [node.value for node in ast.walk(program.tree) if isinstance(node, ast.Return)]
+    if len(returned) != 1:
+        return []
+    results = returned[0].elts if isinstance(returned[0], ast.Tuple) else returned
+    return parts(results[program.outputs.index(name)]) if len(results) == len(program.outputs) else []

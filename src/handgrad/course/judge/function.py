@@ -116,11 +116,11 @@ class Exercise:
         if found:
             kind = reason(found.kind, self.names)
             text = " ".join([kind, *self._right_ones(errors), *raised_in(given, self.cases)])
-            return self._verdict(WRONG, text, where=found.where, rows=rows)
+            return self._verdict(WRONG, text, found, rows=rows)
         text = " ".join([*self._ignored(answer), self._observe(given, errors)])
         return self._verdict(WRONG, text, rows=rows)
 
-    def _verdict(self, status, diagnosis, where="", value=None, rows=()):
+    def _verdict(self, status, diagnosis, found=None, value=None, rows=()):
         note = (
             "The numbers are errors relative to the largest expected number; beside them stand the shapes. "
             f"Allowed is {self.tolerance:.0e}. {REASON}"
@@ -130,11 +130,12 @@ class Exercise:
             status,
             diagnosis,
             self.answer if value is None else value,
-            where,
+            found.where if found else "",
             ("case", *self.names) if rows else (),
             rows,
             note if rows else "",
             self.hints,
+            found.line if found else "",
         )
 
     def _remembers(self, answer):

@@ -1,5 +1,7 @@
 """What can be said of a wrong result without knowing the mistake: its shape, its factor, where it is off."""
 
+import itertools
+
 import numpy as np
 
 from .attempt import THE_LOSS, Failure, is_a_loss, listed, quoted
@@ -82,6 +84,9 @@ def observe(name, pairs):
         more = all(g.ndim > e.ndim for g, e, _ in reshaped)
         if more and all(close(g.sum(tuple(range(g.ndim - e.ndim))), e) for g, e, _ in reshaped):
             return text + " Summed over the axes that stand before, it would be right."
+        for axis, kind in itertools.product(range(expected.ndim), ("sum", "mean")):
+            if all(e.ndim > axis and is_reduced(g, e, axis, kind) for g, e, _ in reshaped):
+                return f"{text} It is the {kind} of the right answer over axis {axis}."
         return text
     for given, _, case in pairs:
         if not np.all(np.isfinite(given)):
@@ -113,6 +118,12 @@ def observe(name, pairs):
     )
 
 
+def is_reduced(given, expected, axis, kind):
+    """Whether it is the sum or the mean over an axis, which may be kept."""
+    reduced = getattr(expected, kind)(axis=axis)
+    return given.size == reduced.size and close(given.reshape(reduced.shape), reduced)
+
+
 def without_ones(shape):
     return tuple(n for n in shape if n != 1)
 
@@ -133,8 +144,8 @@ def name_factor(ratios, sizes, tolerance=1e-7):
     """The factor that explains all `ratios` (given / expected, one per case), in words, or None.
 
     sizes: one dictionary per case, letter -> number. A letter explains the ratios only if it takes at
-    least two values, so a letter and a plain number are never mistaken for each other. A factor that cannot
-    be told from 1 is none.
+    least two values, or an odd one, so a letter and a plain number are never mistaken for each other. A
+    factor that cannot be told from 1 is none.
     """
 
     def explained(values):
@@ -145,9 +156,8 @@ def name_factor(ratios, sizes, tolerance=1e-7):
         return None
     if explained([-1] * count):
         return "the right answer with the opposite sign"
-    letters = [
-        n for n in sizes[0] if all(n in s and s[n] > 0 for s in sizes) and len({s[n] for s in sizes}) > 1
-    ]
+    letters = [n for n in sizes[0] if all(n in s and s[n] > 0 for s in sizes)]
+    letters = [n for n in letters if len({s[n] for s in sizes}) > 1 or sizes[0][n] % 0.5]
     for letter in letters:
         for power, name in POWERS.items():
             for sign, words in ((1, ""), (-1, "minus ")):
@@ -155,6 +165,12 @@ def name_factor(ratios, sizes, tolerance=1e-7):
                     return f"{words}{name.format(n=letter)} times the right answer"
     if explained([ratios[0]] * count):
         return f"{NUMBERS.get(round(ratios[0], 9), f'{shortest(ratios[0])} times')} the right answer"
+    numbers = [s | {"2": 2, "3": 3} for s in sizes]
+    for (one, a), (other, b) in itertools.product(itertools.product([*letters, "2", "3"], POWERS), repeat=2):
+        for sign, words in ((1, ""), (-1, "minus ")) if one < other else ():
+            if explained([sign * s[one] ** a * s[other] ** b for s in numbers]):
+                both = f"{POWERS[a].format(n=one)} · {POWERS[b].format(n=other)}"
+                return f"{words}{both} times the right answer"
     return None
 
 

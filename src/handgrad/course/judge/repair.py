@@ -16,15 +16,17 @@ import itertools
 import re
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from math import prod
 
 import numpy as np
 
 from ...mutants import Edit, Program
-from ...slips import KINDS, expression, headers, is_no_number, is_product, reduction
-from .attempt import Failure, attempt
+from ...slips import KINDS, expression, headers, is_product
+from .attempt import Failure, attempt, listed
 from .observe import name_factor
 from .search import Finding, Search, fits, same
 from .values import (
+    is_harmless,
     key,
     lines_run,
     proportional,
@@ -36,6 +38,10 @@ from .values import (
 
 TRIALS, PAIRS = 1000, 800
 """So many changed functions are run, and so many with two changes: about a second."""
+MANY, NEAREST = 30, 3
+"""Of so many changes that bring an answer nearer to the right one, so many are followed by a second."""
+LARGEST = 100_000
+"""No array of more numbers is made of what may be missing."""
 RIGHT = "right_value_here"
 """The name of what is exchanged for one of the learner's values."""
 MOVED = ("name", "names", "order")
@@ -68,12 +74,13 @@ TURNED = {
     "letters": "The letters of an einsum are wrong.",
     "scatter": "`+=` at places that repeat keeps one term of each: `np.add.at` adds them all.",
     "slice": "A slice begins or ends at the wrong place.",
+    "rest": "`1 - x` should stand where `x` does.",
     "function": "A function is missing, or another one should stand there.",
     "value": "One value is wrong; all else is right.",
     "gathered": "`=` keeps the last term where `+=` would add them.",
 }
 """What is wrong, by the kind of change that repairs it, where that says the opposite."""
-INSERTED = ("times", "over", "plus", "reduced")
+INSERTED = ("times", "over", "plus", "power", "reduced", "rest")
 """Kinds of changes that put in something which stands nowhere near: none of two changes."""
 
 
@@ -123,6 +130,8 @@ class Repair:
     given: list
     moved: dict = field(default_factory=dict)
     scaled: list = field(default_factory=list)
+    nearer: list = field(default_factory=list)
+    parts: dict = field(default_factory=dict)
 
     @property
     def right(self):
@@ -156,21 +165,134 @@ class Repair:
     @silent
     def one(self):
         """The Finding of a change that makes it right, or of one for each wrong result; or None."""
-        kept, made = [name for name in self.outputs if name not in self.wrong], {}
-        for change in itertools.islice(self._changes(), self.trials):
+        changes = self._mending(self.trials)
+        return self._told(changes) if changes else None
+
+    def _mending(self, trials):
+        """A change that makes it right, or one for each wrong result; none if they are not found.
+
+        Kept are those that mend some of the results, those after which nothing but a factor is wrong, and
+        those that make one more of its values right.
+        """
+        kept = [name for name in self.outputs if name not in self.wrong]
+        for change, fitting in itertools.islice(self._changes(), trials):
             results = self._run((change,), self.probe)
             good = [name for name in self.wrong if same(results, self.right[self.probe], [name])]
             if good and self._right((change,), [*good, *kept]):
                 if good == self.wrong:
-                    return self._told([change])
-                made.setdefault(tuple(good), change)
-            elif not any(isinstance(x, str) for x in results.values()):
-                if self._factors(results, self.probe):
+                    return [change]
+                self.parts.setdefault(tuple(good), change)
+            if not any(isinstance(x, str) for x in results.values()):
+                if not good and self._factors(results, self.probe):
                     self.scaled.append(change)
-                if change.kind not in INSERTED:
+                if not good and change.kind not in INSERTED:
                     self.moved.setdefault(tuple(x.round(9).tobytes() for x in results.values()), change)
-        parts = covering(made, self.wrong)
-        return self._told(parts) if parts and self._right(parts, self.outputs) else None
+                if fitting:
+                    self.nearer.append(change)
+        parts = covering(self.parts, self.wrong)
+        return parts if parts and self._right(parts, self.outputs) else []
+
+    @cached_property
+    def _found(self):
+        """The learner's variables in the case in which changes are tried."""
+        return variables(self.program, self.search.cases[self.probe])
+
+    @cached_property
+    def _edits(self):
+        """Every change of what stands there, the cheap ones first; what is returned by its name is left."""
+        own = [change for rule in RULES for change in rule(self.program)]
+        edits = [*own, *self.program.edits_of(self._found, self.search.cases[self.probe].sizes)]
+        returned = {id(node) for node in returned_names(self.program)}
+        edits = [e for e in edits if id(e.changes[0][0]) not in returned or e.kind in MOVED]
+        return sorted(edits, key=lambda change: change.cost)
+
+    @cached_property
+    def _right_keys(self):
+        """The keys of what the right answer computes on the way: as it stands, and as the last step of a loop
+        leaves it.
+        """
+        arrays = [values[self.probe] for values in self.search.values.values()]
+        if nodes(self.program, ast.For):
+            arrays += [array[-1] for array in arrays if array.ndim > 1]
+        return {key(array) for array in arrays if np.any(array != array.ravel()[:1])}
+
+    @cached_property
+    def _steps(self):
+        """Those that are new: what the learner has already, and the arguments, are no news."""
+        inputs = self.search.cases[self.probe].inputs
+        return self._right_keys - {key(x) for x in (*inputs, *self._found.values())}
+
+    @cached_property
+    def _insertions(self):
+        """[[(expression, code around A, kind of change), the value it makes]] of all that may be missing, the
+        likeliest first.
+        """
+        functions, found = functions_of(self.search.program), []
+        values = {text: self._value(expression(text)) for text in self._bricks()}
+        values = {text: value for text, value in values.items() if is_number(value)}
+        for place in self.program.places(self._found):
+            value = self._value(place.node)
+            if is_returned_name(place) or not is_number(value):
+                continue
+            inside = is_product(place.parent) and is_product(
+                place.node
+            )  # the product around it is a place, too
+            with np.errstate(all="ignore"):
+                ways = surrounded(np.asarray(value), {} if inside else values, functions)
+                found += [(i, (place.node, text, kind), made) for i, (text, kind, made) in enumerate(ways)]
+        return [new for _, *new in sorted(found, key=lambda new: new[0])]
+
+    def _bricks(self):
+        """What may be missing, as code: numbers, variables, lengths, roots, sums, means, and what stands
+        elsewhere.
+        """
+        numbers = [n for n, x in self._found.items() if is_number(x) and np.ndim(x) == 0]
+        arrays = {n: x for n, x in self._found.items() if is_number(x) and np.ndim(x)}
+        axes = [(name, axis) for name, x in [*arrays.items()][:2] for axis in range(1, x.ndim + 1)]
+        lengths = [f"{name}.shape[-{axis}]" for name, axis in axes]
+        forms = [f"{name}.{kind}(axis=-1, keepdims=True)" for kind in ("sum", "mean") for name in arrays]
+        roots = [f"{name} ** 0.5" for name in [*numbers, *lengths]]
+        elsewhere = [ast.unparse(p.node) for p in self.program.places(self._found) if is_computed(p.node)]
+        return dict.fromkeys(["2", "-1", *numbers, *arrays, *lengths, *forms, *roots, *elsewhere])
+
+    @silent
+    def further(self):
+        """The Finding of two changes, of which the first makes more of its values right; or None."""
+        case = self.search.cases[self.probe]
+
+        def known(change):
+            return len(self._steps & {key(x) for x in variables(self.program, case, change).values()})
+
+        nearest = sorted(self.nearer[:MANY], key=known, reverse=True)
+        for first in [*self.parts.values(), *nearest][:NEAREST]:
+            program = Program(self.program.source(first), self.program.names, self.outputs, lines=True)
+            results = [self._run((first,), place) for place in range(len(self.right))]
+            rest = Repair(program, self.search, results)
+            if second := rest.probe is not None and rest._mending(self.trials // 4):
+                return self._rewritten([first, *second], program.source(*second))
+        return None
+
+    def _rewritten(self, changes, source):
+        """The Finding for changes one after another: each line that they change, and what it should be."""
+        kinds = dict.fromkeys(TURNED.get(c.kind) or KINDS[c.kind][1] for c in changes)
+        before, after = (
+            [said(statement) for statement, _ in headers(tree.body)]
+            for tree in (self.program.tree, ast.parse(source).body[0])
+        )
+        lines = [f"In your line `{a}`: it should be `{b}`." for a, b in zip(before, after) if a != b]
+        then = f"With {'this' if len(lines) == 1 else 'these'} your function is right in all cases."
+        many = "Two things." if len(changes) == 2 else "Several things."
+        own = [f"In your line `{a}`." for a, b in zip(before, after) if a != b]
+        return Finding(" ".join([many, *kinds]), " ".join([*lines, then]), " ".join(own))
+
+    def part(self, name):
+        """The Finding of a change that makes this result right, and leaves the right ones so; or None."""
+        for outputs, change in self.parts.items():
+            if name in outputs:
+                kind = TURNED.get(change.kind) or KINDS[change.kind][1]
+                then = f"With this {listed(outputs)} would be right."
+                return Finding(kind, f"{self._line(change)} {then}", self._at(change))
+        return None
 
     def _factors(self, results, place):
         """{wrong output: its factor} to the right one in a case, if all have one and all else is right."""
@@ -193,8 +315,10 @@ class Repair:
             words = [name_factor([f[n] for f in factors], sizes) for n in self.wrong if all(factors)]
             if words and all(words) and not re.search(r"\d\.\d", "".join(words)):
                 kind = TURNED.get(change.kind) or KINDS[change.kind][1]
-                then = " ".join(f"Then `{n}` is {w}." for n, w in zip(self.wrong, words))
-                return Finding(f"Two things. {kind} {then}", self._line(change))
+                then = " and ".join(f"`{n}` is {w}" for n, w in zip(self.wrong, words))
+                return Finding(
+                    f"Two things. {kind} Once this is mended, {then}.", self._line(change), self._at(change)
+                )
         return None
 
     @silent
@@ -218,14 +342,13 @@ class Repair:
         steps = [v for v in self.search.values.values() if not any(equal(v[self.probe], r) for r in right)]
         known = {key(values[self.probe]) for values in self.search.values.values()}
         kept, made = [name for name in self.outputs if name not in self.wrong], {}
-        found = variables(self.program, self.search.cases[self.probe])
-        for place in self._computed(found):
+        for place in self._computed(self._found):
             new = change(place, ast.Name(RIGHT, ast.Load()), "value")
-            there = value_of(place, self.program, found)
+            there = self._value(place)
             if key(there) in known:  # it is right, though another value there may be right as well
                 continue
             for values in steps:
-                if isinstance(there, np.ndarray) and there.shape != values[self.probe].shape:
+                if isinstance(there, np.ndarray) and there.ndim != values[self.probe].ndim:
                     continue
                 results = self._run((new,), self.probe, values)
                 good = [n for n in self.wrong if same(results, self.right[self.probe], [n])]
@@ -233,12 +356,16 @@ class Repair:
                     made.setdefault(tuple(good), new)
             if tuple(self.wrong) in made:
                 break
-        lines = dict.fromkeys(map(self._place, covering(made, self.wrong)))
+        changes = covering(made, self.wrong)
+        lines = {
+            f"In your line `{self._statement(c)}`: `{said(c.changes[0][0])}` is not right.": c
+            for c in changes
+        }
         if not 1 <= len(lines) <= 2:
             return None
         kind = TURNED["value"] if len(lines) == 1 else "Two values are wrong; all else is right."
         then = "With the right value there your function is right in all cases."
-        return Finding(kind, " ".join([*lines, then]))
+        return Finding(kind, " ".join([*lines, then]), " ".join(map(self._at, lines.values())))
 
     def _computed(self, found):
         """The expressions of each line that compute something of an array, the inner ones first."""
@@ -249,13 +376,18 @@ class Repair:
                 lines.setdefault(place.node.lineno, []).append(place.node)
         return [node for line in sorted(lines) for node in reversed(lines[line])][: self.trials // 8]
 
-    def _place(self, change):
+    def _at(self, change):
         """The learner's line, and the expression in it."""
+        line, old = self._statement(change), said(change.changes[0][0])
+        return f"In your line `{line}`, at `{old}`." if line not in ("", old) else f"In your line `{old}`."
+
+    def _statement(self, change):
+        """The first line of the learner's statement that changes; "" if it is not known."""
         old = change.changes[0][0]
         for statement, parts in headers(self.program.tree.body):
-            if any(old in ast.walk(part) for part in parts):
-                return f"In your line `{said(statement)}`: `{said(old)}` is not right."
-        return f"`{said(old)}` is not right."
+            if statement is old or any(old in ast.walk(part) for part in parts):
+                return said(statement)
+        return ""
 
     def _run(self, changes, place, values=None):
         """output -> array, or the kind of failure. values: in each case, of what is exchanged."""
@@ -265,7 +397,7 @@ class Repair:
             return dict.fromkeys(self.outputs, "no program")
         if values:
             function.__globals__[RIGHT] = np.array(values[place])
-        run = attempt(function, self.search.cases[place].inputs, self.outputs)
+        run = attempt(function, self.search.cases[place].inputs, self.outputs, told=False)
         if isinstance(run, Failure):
             return dict.fromkeys(self.outputs, run.kind)
         return {name: np.asarray(array, float) for name, array in run.arrays.items()}
@@ -275,40 +407,56 @@ class Repair:
         return all(same(self._run(changes, i, values), right, outputs) for i, right in enumerate(self.right))
 
     def _changes(self):
-        """Every change that is worth a trial: first of lines whose values are not known to be right."""
-        case = self.search.cases[self.probe]
-        found = variables(self.program, case)
-        if not found:
+        """(a change, whether what it changes has a value of the right answer then) of all worth a trial.
+
+        First come changes of what stands there, then what may be missing, if it fits; then what does not fit.
+        Lines that are known to be right come last.
+        """
+        if not self._found:
             return
         lines = right_lines(self.program, right_variables(self.program, self.search))
         sound = {id(node) for line in lines for node in ast.walk(line)}
-        own = [change for rule in RULES for change in rule(self.program)]
-        edits = sorted([*own, *self.program.edits_of(found, case.sizes)], key=lambda change: change.cost)
-        returned = {id(node) for node in returned_names(self.program)}
-        edits = [e for e in edits if id(e.changes[0][0]) not in returned or e.kind in MOVED]
-        yield from (edit for edit in edits if id(edit.changes[0][0]) not in sound)
-        formula = len(self.search.cases) == 1
-        new = inserted(self.program, found, functions_of(self.search.program), formula)
-        yield from (edit for edit in new if id(edit.changes[0][0]) not in sound)
-        yield from (edit for edit in edits if id(edit.changes[0][0]) in sound)
+        edits = [(change, self._fits(change)) for change in self._edits]
+        late = [id(change.changes[0][0]) in sound for change, _ in edits]
+        early = [edit for edit, last in zip(edits, late) if not last]
+        half = self.trials // 2
+        yield from early[:half]
+        new = [(key(made) in self._steps, id(one[0]) in sound, one, made) for one, made in self._insertions]
+        fitting = {(id(one[0]), key(made)): one for fits, _, one, made in reversed(new) if fits}
+        for one in sorted(fitting.values(), key=lambda new: self._is_right(new[0])):
+            yield inserted(*one), True
+        yield from early[half:]
+        yield from ((inserted(*one), False) for fits, last, one, made in new if not last and usable(made))
+        yield from (edit for edit, last in zip(edits, late) if last)
+
+    def _fits(self, change):
+        """Whether what is changed has a value of the right answer then."""
+        new = change.changes[0][1]
+        single = len(change.changes) == 1 and isinstance(new, ast.expr)
+        return single and key(self._value(new)) in self._steps
+
+    def _value(self, node):
+        """The value of an expression by the learner's variables; None if it has none, or does more."""
+        return value_of(node, self.program, self._found) if is_harmless(node) else None
+
+    def _is_right(self, node):
+        """Whether an expression has a value of the right answer."""
+        return key(self._value(node)) in self._right_keys
 
     def _told(self, changes):
         kinds = dict.fromkeys(TURNED.get(c.kind) or KINDS[c.kind][1] for c in changes)
         two = ["Two things."] if len(kinds) > 1 else []
         lines = [self._line(change) for change in changes]
         which = "this" if len(changes) == 1 else "these"
-        return Finding(
-            " ".join([*two, *kinds]), " ".join([*lines, f"With {which} your function is right in all cases."])
-        )
+        places = [*lines, f"With {which} your function is right in all cases."]
+        own = dict.fromkeys(map(self._at, changes))
+        return Finding(" ".join([*two, *kinds]), " ".join(places), " ".join(own))
 
     def _line(self, change):
         """The learner's line, and what it should be."""
-        old = change.changes[0][0]
         pairs = [f"`{said(new)}` in place of `{said(before)}`" for before, new in change.changes]
-        for statement, parts in headers(self.program.tree.body):
-            if statement is old or any(old in ast.walk(part) for part in parts):
-                return f"In your line `{said(statement)}`: {', '.join(dict.fromkeys(pairs))}."
-        return f"{pairs[0]}."
+        line = self._statement(change)
+        return f"In your line `{line}`: {', '.join(dict.fromkeys(pairs))}." if line else f"{pairs[0]}."
 
 
 def equal(value, right):
@@ -428,8 +576,8 @@ def bounded(program):
             yield from (change(node, ast.Slice(*side, node.step), "slice") for side in sides)
     for call in nodes(program, ast.Call):
         if getattr(call.func, "id", getattr(call.func, "attr", "")) in ("range", "arange") and call.args:
-            last = call.args[min(1, len(call.args) - 1)]
-            yield from (change(last, expression(f"(A) {more}", A=last), "number") for more in ("+ 1", "- 1"))
+            for bound, more in itertools.product(call.args[:2], ("+ 1", "- 1")):
+                yield change(bound, expression(f"(A) {more}", A=bound), "number")
 
 
 def otherwise(program):
@@ -445,33 +593,46 @@ COUNTERPARTS = {a: b for pair in COUNTERPARTS.split(", ") for a, b in itertools.
 RULES = (kept, along, scattered, lettered, bracketed, summed, bounded, otherwise)
 
 
-def inserted(program, found, functions=(), formula=False):
-    """A sum, a mean or one of these functions around an expression; then a factor, a divisor, a power or a
-    term of what is there. What is returned by its name is mended where it is computed. formula: whether any
-    variable may be a power; of a size it could be an array that no memory holds.
-    """
-    places = [place for place in program.places(found) if not is_no_number(place.node)]
-    places = [place for place in places if not is_returned_name(place)]
-    for place in places:
-        for function in functions:
-            yield change(place.node, expression(f"np.{function}(A)", A=place.node), "function")
-    most = max((x.ndim for x in found.values() if isinstance(x, np.ndarray)), default=0)
-    forms = itertools.product(("sum", "mean"), range(1, most + 1), (", keepdims=True", ""))
-    templates = [f"(A).{name}(axis=-{axis}{more})" for name, axis, more in forms]
-    for place in places:
-        for template in () if reduction(place.node) else templates:
-            yield change(place.node, expression(template, A=place.node), "reduced")
-    for place in places:
-        inside = is_product(place.parent) and is_product(place.node)  # the product around it is a place, too
-        for brick in () if inside else bricks(found):
-            for sign, kind in (("*", "times"), ("/", "over"), ("-", "plus"), ("+", "plus")):
-                new = expression(f"(A) {sign} ({brick})", A=place.node)
-                yield change(place.node, new, kind)
-            if brick in POWERS or formula:
-                yield change(place.node, expression(f"(A) ** ({brick})", A=place.node), "power")
+def inserted(place, text, kind):
+    """The change that puts code around an expression, A."""
+    return change(place, expression(text, A=place), kind)
 
 
-POWERS = ("2", "-1")
+def is_number(value):
+    """Whether it is a number or an array of numbers, and no Boolean."""
+    numbers = isinstance(value, int | float | np.number | np.ndarray)
+    return numbers and np.asarray(value).dtype.kind in "fiu"
+
+
+def is_computed(node):
+    return not isinstance(node, ast.Constant | ast.Name)
+
+
+def usable(value):
+    return bool(np.isfinite(value).all())
+
+
+def surrounded(value, bricks, functions):
+    """(code around A, kind of change, its value) for a value of A."""
+    for axis, name, kept in itertools.product(range(1, value.ndim + 1), ("sum", "mean"), (True, False)):
+        made = getattr(value, name)(axis=-axis, keepdims=kept)
+        yield f"(A).{name}(axis=-{axis}{', keepdims=True' if kept else ''})", "reduced", made
+    for name in functions:
+        yield f"np.{name}(A)", "function", getattr(np, name)(value)
+    yield "1 - (A)", "rest", 1 - value
+    for code, brick in bricks.items():
+        try:
+            size = prod(np.broadcast_shapes(value.shape, np.shape(brick)))
+        except ValueError:
+            continue
+        if size > LARGEST:
+            continue
+        yield f"(A) * ({code})", "times", value * brick
+        yield f"(A) / ({code})", "over", value / brick
+        yield f"(A) - ({code})", "plus", value - brick
+        yield f"(A) + ({code})", "plus", value + brick
+        if np.ndim(brick) == 0 and value.dtype.kind == "f":  # a size could become one that no memory holds
+            yield f"(A) ** ({code})", "power", value ** float(brick)
 
 
 def returned_names(program):
@@ -484,13 +645,3 @@ def returned_names(program):
 def is_returned_name(place):
     """Whether it is a name that stands alone: what it holds is computed elsewhere."""
     return place.parent is None and isinstance(place.node, ast.Name)
-
-
-def bricks(found):
-    """What may be missing, as code: numbers, the variables, lengths, and sums and means of the arrays."""
-    numbers = [n for n, x in found.items() if isinstance(x, int | float | np.number) and type(x) is not bool]
-    floats = {n: x for n, x in found.items() if isinstance(x, np.ndarray) and x.dtype.kind in "fiu"}
-    axes = [(name, axis) for name, x in [*floats.items()][:2] for axis in range(1, x.ndim + 1)]
-    lengths = [f"{name}.shape[-{axis}]" for name, axis in axes]
-    forms = [f"{name}.{kind}(axis=-1, keepdims=True)" for kind in ("sum", "mean") for name in floats]
-    return [*POWERS, *numbers, *floats, *lengths, *forms]

@@ -11,7 +11,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -44,10 +44,11 @@ class Idea:
 
 @dataclass(frozen=True)
 class Finding:
-    """What kind of mistake it is, and where, in sentences."""
+    """What kind of mistake it is, and where, in sentences. line: the learner's line alone, if it is known."""
 
     kind: str
     where: str = ""
+    line: str = ""
 
 
 @dataclass
@@ -75,8 +76,11 @@ class Search:
         probe, wrong = self._probe(given), self._wrong(given)
         return None if raises(given) else together({name: self._of(name, given, probe) for name in wrong})
 
-    def more(self, given):
-        """The Finding for each wrong result: an idea, an edit, an edit of an idea, two edits; or None."""
+    def more(self, given, *others):
+        """The Finding for each wrong result: an idea, an edit, an edit of an idea, two edits; or None.
+
+        others: what else may find something, functions of the name of a result.
+        """
         probe, wrong = self._probe(given), self._wrong(given)
         if raises(given):
             return None
@@ -85,6 +89,7 @@ class Search:
         findings = {}
         for name in wrong:
             found = self._of(name, given, probe) or self._besides(given, probe, [name])
+            found = found or next(filter(None, (other(name) for other in others)), None)
             findings[name] = found or self._two(given, probe, name, TRIALS // len(wrong))
         return together(findings)
 
@@ -136,7 +141,7 @@ class Search:
     def _results(self, function, case):
         """output -> array, or the kind of failure."""
         function.__globals__.update(case.sizes)  # its own: see Program
-        run = attempt(function, case.inputs, self.outputs)
+        run = attempt(function, case.inputs, self.outputs, told=False)
         if isinstance(run, Failure):
             return dict.fromkeys(self.outputs, run.kind)
         return {name: np.asarray(array, float) for name, array in run.arrays.items()}
@@ -183,7 +188,7 @@ class Search:
             if fits(results, self.right, good) and not isinstance(results[probe][outputs[0]], str):
                 onwards = functools.partial(self._onwards, program)
                 if found := self._one(program, given, probe, concerned, onwards):
-                    return Finding(f"{idea.words} Besides: {found.kind}", found.where)
+                    return replace(found, kind=f"{idea.words} Besides: {found.kind}")
 
     def _onwards(self, program, edit):
         """Whether a wrong program is no nearer to the right answer after the edit."""
@@ -231,7 +236,7 @@ def together(findings):
     said = [(", ".join(names), finding) for finding, names in outputs.items()]
     return Finding(
         " ".join(f"{names}: {finding.kind}" for names, finding in said),
-        " ".join(finding.where for _, finding in said if finding.where),
+        *(" ".join(filter(None, (getattr(f, part) for _, f in said))) for part in ("where", "line")),
     )
 
 

@@ -15,9 +15,9 @@ from ...mutants import watched
 from ...slips import headers
 
 
-def variables(program, case):
+def variables(program, case, *edits):
     """{name: value} at the end of a run, whatever it raises; {} if it cannot be called."""
-    function = program.function()
+    function = program.function(*edits)
     quietly = contextlib.suppress(Exception, SystemExit)  # the variables are wanted; what it raises is told
     with watched(function) as calls, quietly, np.errstate(all="ignore"):
         function(*case.inputs)
@@ -39,6 +39,27 @@ def value_of(node, program, found):
         return eval(code, program.names | found)
     except Exception:
         return None
+
+
+def is_harmless(node):
+    """Whether nothing happens if an expression is evaluated again: it calls plain functions of NumPy, and
+    methods of arrays that return another.
+    """
+    for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)):
+        text = ast.unparse(call.func)
+        module, _, name = text.rpartition(".")
+        plain = module in ("np", "numpy") and name not in CHANGING or name in RETURNING
+        if not plain and text not in ("len", "float", "int", "abs", "range", "slice", "min", "max", "sum"):
+            return False
+    return not any(isinstance(part, ast.NamedExpr | ast.Await | ast.Yield) for part in ast.walk(node))
+
+
+CHANGING = "put place putmask copyto fill_diagonal put_along_axis save savez load fromfile set_printoptions"
+CHANGING = (*CHANGING.split(), "seterr", "savetxt", "loadtxt", "genfromtxt", "memmap")
+RETURNING = (
+    "sum mean var std max min prod all any argmax argmin cumsum dot reshape transpose swapaxes squeeze"
+)
+RETURNING = (*RETURNING.split(), "astype", "copy", "ravel", "flatten", "repeat", "take", "clip", "round")
 
 
 def lines_run(program, case):

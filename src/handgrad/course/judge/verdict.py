@@ -10,6 +10,8 @@ from typing import Any
 
 RIGHT, WRONG, NOT_YET = "right", "wrong", "not yet"
 MARK = {RIGHT: "✓", WRONG: "✗", NOT_YET: "○"}
+SUMMARY = {True: "What should stand there?", False: "Where is it?"}
+WHAT = {True: "what should stand there", False: "the place of the mistake"}
 BAR = {RIGHT: "#009E73", WRONG: "#D55E00", NOT_YET: "#6B8FB0"}  # at least 3 : 1 on white and on near black
 
 
@@ -62,7 +64,8 @@ class Verdict:
     status: "right", "wrong" or "not yet". diagnosis: what was found, in a sentence or two. where: the place
     of the mistake, for when it is asked for; empty if it is not known, or told already. value: the learner's
     answer if it is right, the reference otherwise, so that later cells can go on. columns, rows: the
-    evidence, as text. note: how it was judged. hints: for when they are asked for.
+    evidence, as text. note: how it was judged. hints: for when they are asked for. line: the learner's line
+    alone, without what should stand there.
     """
 
     exercise: str
@@ -74,6 +77,7 @@ class Verdict:
     rows: tuple[tuple[str, ...], ...] = ()
     note: str = ""
     hints: tuple[str, ...] = ()
+    line: str = ""
 
     def __repr__(self):
         lines = [f"{MARK[self.status]} {self.exercise}: {self.status}", f"  {self.diagnosis}"]
@@ -83,8 +87,10 @@ class Verdict:
             lines += ["  " + "  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip() for r in table]
         if self.note:
             lines.append(f"  {self.note}")
+        if self.line:
+            lines.append("  For the line of the mistake: print(verdict.line)")
         if self.where:
-            lines.append("  For the place of the mistake: print(verdict.where)")
+            lines.append(f"  For {WHAT[bool(self.line)]}: print(verdict.where)")
         if self.hints and self.status != RIGHT:
             lines.append(f'  For a hint: judge.hint("{self.exercise}")')
         return "\n".join(lines)
@@ -93,7 +99,9 @@ class Verdict:
         hints = (
             Hint(self.exercise, 1, self.hints)._repr_html_() if self.hints and self.status != RIGHT else ""
         )
-        where = closed("Where is it?", paragraph(self.where)) if self.where else ""
+        where = closed(SUMMARY[bool(self.line)], paragraph(self.where)) if self.where else ""
+        if self.line:
+            where = closed("Which line is it?", paragraph(self.line) + where)
         return (
             f'<div role="group" aria-label="{escape(self.exercise)}: {self.status}" '
             f'style="border-left:.4em solid {BAR[self.status]};padding:.4em 0 .4em .9em;margin:.4em 0">'
