@@ -10,10 +10,10 @@ Letters, the same in the code and in the book:
 from above is `dy`. Every operation is a pair: `y, cache = op(x, ...)` and, directly below it,
 `dx, ... = op_backward(dy, cache)`. The cache is a dictionary that holds what the backward needs.
 
-Read the files in this order: algebra, ops/, check, mistakes/, slips, mutants, blocks, config, model, optim,
-data, manual, train, decode. Beside them stand sums, the engine of the derivations, twin, the same models in
-PyTorch, and interop, which reads other people's models. fast/ is the model once more, made fast; course/ is
-what makes it a book; chapters/ holds what belongs to one chapter.
+Read the files in this order: algebra, ops/, check, mistakes/, blocks, config, model, optim, data, manual,
+train, decode. Beside them stand sums, the engine of the derivations, twin, the same models in PyTorch, and
+interop, which reads other people's models. fast/ is the model once more, made fast; course/ is what makes it
+a book; chapters/ holds what belongs to one chapter.
 """
 
 __version__ = "1.0.0"

@@ -13,7 +13,7 @@ from handgrad.config import shapes
 from handgrad.course import ledger
 from handgrad.course.evidence import displayed
 from handgrad.fast.step import loss_and_gradients as fast_loss_and_gradients
-from handgrad.mutants import Mutant
+from handgrad.mistakes.mutations import Mutant
 from handgrad.ops.table import OPS
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"

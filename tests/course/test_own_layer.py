@@ -23,7 +23,7 @@ from handgrad.chapters.own_layer.alibi import ALIBI, alibi, alibi_backward
 from handgrad.chapters.own_layer.group_norm import GROUP_NORM, group_norm, group_norm_backward
 from handgrad.chapters.own_layer.soft_cap import SOFT_CAP, soft_cap
 from handgrad.course import ledger
-from handgrad.mutants import wrong_backwards
+from handgrad.mistakes.mutations import wrong_backwards
 from handgrad.ops.attention import attention, attention_backward
 from handgrad.ops.normalization import layer_norm
 from handgrad.ops.table import Op

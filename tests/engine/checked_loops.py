@@ -15,7 +15,7 @@ import numpy as np
 from handgrad import ops, optim
 from handgrad.algebra import scatter_add
 from handgrad.fast.loops import of_kind
-from handgrad.mutants import Program
+from handgrad.mistakes.mutations import Program
 from handgrad.ops.activations import ACTIVATIONS
 
 n, F, H, T, S, V = 3, 5, 2, 4, 6, 7

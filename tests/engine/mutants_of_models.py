@@ -29,7 +29,7 @@ from same_mutants import SAME
 from handgrad import blocks, model, optim
 from handgrad.fast import memory, sharing, step
 from handgrad.fast.update import adamw_in_place
-from handgrad.mutants import Program, watched
+from handgrad.mistakes.mutations import Program, watched
 
 # Cases ------------------------------------------------------------------------------------------------------
 

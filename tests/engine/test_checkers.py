@@ -12,7 +12,7 @@ from handgrad import check, sums, symbolic
 from handgrad.algebra import is_shape, namespace
 from handgrad.course import ledger
 from handgrad.mistakes.known import stories
-from handgrad.mutants import Mutant, wrong_backwards
+from handgrad.mistakes.mutations import Mutant, wrong_backwards
 from handgrad.ops.attention import attention_backward
 from handgrad.ops.flash_attention import flash_attention_backward
 from handgrad.ops.softmax import softmax_backward

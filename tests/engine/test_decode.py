@@ -11,7 +11,7 @@ from cases import CASES, problem
 
 from handgrad import accounting, data, decode, model
 from handgrad.config import Config, init
-from handgrad.mutants import Program
+from handgrad.mistakes.mutations import Program
 
 PAD, BOS, EOS = 0, 1, 2
 ENDS = {"bos": BOS, "eos": EOS, "pad": PAD}

@@ -17,7 +17,7 @@ import pytest
 
 from handgrad import fast, model, optim, train
 from handgrad.config import Config, init
-from handgrad.mutants import Program
+from handgrad.mistakes.mutations import Program
 
 CONFIG = Config(
     kind="encoder-decoder", V=11, D=8, H=2, F=12, N=2, scale_embedding=True, pad=0, p=0.2, norm="post"

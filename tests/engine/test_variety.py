@@ -16,7 +16,7 @@ from handgrad import model, ops
 from handgrad import twin as twins
 from handgrad.config import Config
 from handgrad.fast import step as fast_step
-from handgrad.mutants import Program
+from handgrad.mistakes.mutations import Program
 from handgrad.ops import GATED
 
 torch.set_num_threads(1)  # the models here are tiny

@@ -20,7 +20,7 @@ from .. import check, model
 from ..algebra import is_shape
 from ..config import bert_base, gpt2_small, llama_like, named, shapes, vaswani_base
 from ..extras import needs
-from ..mutants import wrong_backwards
+from ..mistakes.mutations import wrong_backwards
 from ..ops.table import OPS
 from .tables import markdown
 
@@ -147,7 +147,7 @@ def entry(name, op=None, identities=IDENTITIES):
     """Run the witnesses on an operation, and its wrong backwards on the witnesses: an `Entry`.
 
     op: an `Op`; that of OPS by this name if it is left out. identities: {why an edit changes nothing: the
-    places of such edits, as `mutants.wrong_backwards` words them}.
+    places of such edits, as `mutations.wrong_backwards` words them}.
     Raises AssertionError if a witness objects to the right backward or accepts a wrong one, or if an edit
     changes nothing and no identity says why; KeyError if OPS has no such name.
 

@@ -6,6 +6,8 @@ wrong program is run from the same text.
     edited      a function with a mistake: in its own source, or in that of a function that it calls
     changed     the same while a block of code runs
     known       mistakes with a name: for each operation, those that people make
+    rules       what a mutation puts in the place of an expression, with its words
+    mutations   every mutation of a function, and what it makes of the backward of an operation
 """
 
 import functools
@@ -37,7 +39,14 @@ def edited(function, *changes, at=None):
 
 @contextmanager
 def changed(function, *changes):
-    """While it lasts, the function has these changes of its source, whoever calls it and by whatever name."""
+    """While it lasts, the function has these changes of its source, whoever calls it and by whatever name.
+
+    >>> import numpy as np
+    >>> from handgrad.ops import silu
+    >>> with changed(silu, "x * sigma → sigma"):
+    ...     print(silu(np.zeros(2))[0])
+    [0.5 0.5]
+    """
     with _replaced(function, code_after(function, changes)):
         yield
 

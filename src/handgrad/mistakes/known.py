@@ -1,7 +1,7 @@
 """Mistakes that people make, as edits of the shipped lines, each with its name.
 
 γ outside the sums, a missing 1/√K, `=` for `+=`. `stories(name)` returns the operation of that name with a
-backward that is wrong in one way, for each way. All other mistakes are made by `mutants`.
+backward that is wrong in one way, for each way. All others are made by `mutations`.
 """
 
 from dataclasses import replace

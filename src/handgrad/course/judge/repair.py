@@ -20,8 +20,8 @@ from math import prod
 
 import numpy as np
 
-from ...mutants import Edit, Program
-from ...slips import KINDS, expression, headers, is_product
+from ...mistakes.mutations import Edit, Program
+from ...mistakes.rules import KINDS, expression, headers, is_product
 from .attempt import Failure, attempt, listed
 from .observe import name_factor
 from .search import Finding, Search, fits, same

@@ -16,8 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ...mutants import Program
-from ...slips import KINDS
+from ...mistakes.mutations import Program
+from ...mistakes.rules import KINDS
 from .attempt import Failure, attempt
 from .values import computed, key
 

@@ -11,8 +11,8 @@ import sys
 
 import numpy as np
 
-from ...mutants import watched
-from ...slips import headers
+from ...mistakes.mutations import watched
+from ...mistakes.rules import headers
 
 
 def variables(program, case, *edits):

@@ -1,10 +1,10 @@
-"""Slips: what may stand in the place of an expression, when somebody makes a mistake.
+"""Mutation rules: what may stand in the place of an expression, when somebody makes a mistake.
 
 A rule looks at one expression of a right program and says what may stand there instead, and in words what
-is wrong then: a factor is missing, a sum runs over another axis, `dy` stands where `dx_hat` should. `mutants`
-asks all rules about all expressions.
+is wrong then: a factor is missing, a sum runs over another axis, `dy` stands where `dx_hat` should.
+`mutations` asks all rules about all expressions.
 
-    KINDS         the kinds of slips, their cost and their words
+    KINDS         the kinds of mistakes, their cost and their words
     RULES         expression -> what may stand there instead
     LINE_RULES    line of a program -> what may stand in the place of a part of it
 """
@@ -51,7 +51,7 @@ KINDS = {
     "centred": (2, "A mean is taken away that should stay."),
     "guard": (2, "A small number is added that should not be."),
 }
-"""Kinds of slips: what each costs, from what happens every day to the far-fetched; and what is said of it
+"""Kinds of mistakes: what each costs, from what happens every day to the far-fetched; and what is said of it
 before anybody asks for the place."""
 
 HABITS = {
@@ -66,7 +66,7 @@ HABITS = {
     "size",
 }
 HABITS |= {"inverse", "reduction", "name", "step", "number", "power", "outside"}
-"""Kinds that somebody repeats at several places, for a wrong idea; the others are slips."""
+"""Kinds that somebody repeats at several places, for a wrong idea; the others happen once."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Wrong answers, made from right ones: edits of the source of a function, each with its words.
+"""Mutations of the source of a function, each with its words, and the mutants that they make.
 
 A check is as good as the mistakes that it refutes. Here mistakes are made by the hundred: an expression of a
 right function is replaced by another one, as one does who forgets a factor, sums over the wrong axis, or
@@ -6,7 +6,7 @@ takes one array for another. The witnesses must refute every wrong backward that
 exercises looks for the one that does what a learner's function does.
 
     Program             a function, of which expressions can be replaced, and lines
-    Edit                which are replaced and by what, the kind of slip, and its words
+    Edit                which are replaced and by what, the kind of mistake, and its words
     watched             the variables of functions while something runs, which say what can be replaced
     wrong_backwards     what edits make of the backward of an operation
 """
@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 import optree
 
-from .slips import (
+from .rules import (
     HABITS,
     KINDS,
     LINE_RULES,
@@ -43,9 +43,9 @@ from .slips import (
 
 @dataclass(frozen=True)
 class Edit:
-    """changes: pairs (expression, what stands there instead). kind: of KINDS. what, where: the slip in words.
+    """changes: pairs (expression, what stands there instead). kind: of KINDS. what, where: it in words.
 
-    label: the name of what is computed there. Edits of one kind and one `what` are one slip at two places.
+    label: the name of what is computed there. Edits of one kind and one `what` are one mistake at two places.
     """
 
     changes: tuple
@@ -256,7 +256,7 @@ def _written_in(own):
 
 
 def habits(single):
-    """One slip at all places of a line or of the program, or at all but one; and two arrays exchanged."""
+    """One mistake at all places of a line or of the program, or at all but one; and two arrays exchanged."""
     groups = {}
     for edit in single:
         for label in ("", edit.label) if edit.kind in HABITS else ():

@@ -1,4 +1,4 @@
-"""The edits of a right function: each rule makes the slip that it names, and says it in words."""
+"""The edits of a right function: each rule makes the mistake that it names, and says it in words."""
 
 import ast
 import inspect
@@ -6,11 +6,11 @@ import inspect
 import numpy as np
 import pytest
 
-from handgrad.mutants import Program, watched, wrong_backwards
+from handgrad.mistakes.mutations import Program, watched, wrong_backwards
+from handgrad.mistakes.rules import KINDS, LINE_RULES, RULES, code, expression, replaced
 from handgrad.ops import softmax_backward
 from handgrad.ops.normalization import layer_norm, layer_norm_backward
 from handgrad.ops.table import NUMERIC_SIZES, OPS
-from handgrad.slips import KINDS, LINE_RULES, RULES, code, expression, replaced
 
 
 def centre(x, w, mask):
@@ -173,7 +173,7 @@ def test_every_kind_is_expected_here():
     assert {kind for kind, *_ in EXPECTED + OTHERS} | {"entries"} == set(KINDS)
 
 
-def test_one_slip_at_several_places():
+def test_one_mistake_at_several_places():
     def chain(dy, a):
         da = dy @ a.mT
         return (a * da).sum(axis=-1), (a * dy).sum(axis=-1), (dy * da).sum(axis=-1)
@@ -314,7 +314,7 @@ def test_every_rule_is_used():
 def test_every_rule_of_lines_is_used_and_only_where_lines_are_asked_for():
     program = Program(walk, lines=True)
     for rule in LINE_RULES:
-        assert any(slip for line in program._lines(FOUND) for slip in rule(line)), rule
+        assert any(edit for line in program._lines(FOUND) for edit in rule(line)), rule
     assert not any("is not asked" in edit.what for edit in Program(walk).edits_of(FOUND))
 
 
