@@ -7,6 +7,7 @@ nothing to look at, the entry is None.
 import numpy as np
 
 from ... import accounting
+from ...check import measured
 from ...config import Config, init
 from ...model import forward
 from ...ops import (
@@ -146,7 +147,7 @@ def backwards():
     s = np.random.default_rng(0).standard_normal((2, 3))
     a = softmax(s)[0]
     lines = list(columns.printed_and_right(K=4, D=5, T=6).values())
-    errors = [formulas.off(formulas.jacobian(formulas.printed, a), formulas.measured(s))]
+    errors = [off(formulas.jacobian(formulas.printed, a), formulas.measured(s))]
     return dict(zip(("E1", "E2", "E3", "E4", "E5"), errors + [float(line[0]) for line in lines], strict=True))
 
 
@@ -169,7 +170,7 @@ def own_gradient(f, f_backward, x, seed=0):
     """How far a wrong function's own backward is from differences of it: 0, if it is right for it."""
     y, cache = f(x)
     dy = np.random.default_rng(seed).standard_normal(y.shape)
-    return off(f_backward(dy, cache), columns.slope(lambda x: f(x)[0], x, dy))
+    return off(f_backward(dy, cache), np.tensordot(dy, measured(lambda x: f(x)[0], x), dy.ndim))
 
 
 def refused(f, *args):

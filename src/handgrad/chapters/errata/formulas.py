@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ... import check
 from ...ops import (
     attention,
     attention_backward,
@@ -43,14 +44,9 @@ def corrected(a, i, j, m, n):
     return delta(i, m) * a[i, j] * (delta(j, n) - a[i, n])
 
 
-def measured(s, step=1e-5):
+def measured(s):
     """The Jacobian of the softmax of rows s (T, S) by central differences, (T, S, T, S)."""
-    found = np.empty(s.shape + s.shape)
-    for at in np.ndindex(s.shape):
-        nudge = np.zeros_like(s)
-        nudge[at] = step
-        found[(..., *at)] = (softmax(s + nudge)[0] - softmax(s - nudge)[0]) / (2 * step)
-    return found
+    return check.measured(lambda s: softmax(s)[0], s)
 
 
 # Columns: four lines of text C ------------------------------------------------------------------------------
@@ -69,8 +65,8 @@ def standard_names(K=4, D=5, T=6, seed=6):
     da = v.T @ E
     dc = a * (da - (a * da).sum(axis=0))
     wanted = {
-        "dA": columns.slope(lambda A: head(A, B), A, E),
-        "dB": columns.slope(lambda B: head(A, B), B, E),
+        "dA": check.measured(lambda A: (E * head(A, B)).sum(), A),
+        "dB": check.measured(lambda B: (E * head(A, B)).sum(), B),
     }
     lines = {
         "dA": (k @ dc @ X.T / K**0.5, k @ dc @ X.T / K**0.5),
@@ -106,7 +102,7 @@ def causal(late, K=4, D=5, T=6, seed=8):
     da = (C @ X).T @ E
     dc = a * (da - (a * da).sum(axis=0))
     dB = (A @ X) @ dc @ X.T / K**0.5
-    return off(dB, columns.slope(lambda B: C @ X @ weights(B), B, E))
+    return off(dB, check.measured(lambda B: (E * (C @ X @ weights(B))).sum(), B))
 
 
 def fourth_path(K=4, F=6, T=5, seed=11):
@@ -131,7 +127,7 @@ def fourth_path(K=4, F=6, T=5, seed=11):
     da = V.T @ E
     dc = a * (da - (a * da).sum(axis=0)) / K**0.5
     three = A.T @ K_ @ dc.T + B.T @ Q @ dc + C.T @ E @ a.T
-    wanted = columns.slope(lambda X: block(X)[0], X, dY)
+    wanted = check.measured(lambda X: (dY * block(X)[0]).sum(), X)
     return off(three, wanted), off(three + dz_bar, wanted)
 
 
@@ -155,7 +151,7 @@ def stored_other_way(T=5, D=3, F=4, seed=10):
     """The weight's gradient of Y = XW₁ᵀ: its shape, that of XᵀdY, and how far dYᵀX is off."""
     rng = np.random.default_rng(seed)
     X, W, dY = rng.standard_normal((T, D)), rng.standard_normal((F, D)), rng.standard_normal((T, F))
-    wanted = columns.slope(lambda W: X @ W.T, W, dY)
+    wanted = check.measured(lambda W: (dY * (X @ W.T)).sum(), W)
     return wanted.shape, (X.T @ dY).shape, off(dY.T @ X, wanted)
 
 
@@ -178,20 +174,17 @@ def answers(K=4, D=5, T=6, seed=6):
     h = (a * da).sum(axis=0)  # E1 in columns: ∂a_it/∂c_ns as printed, contracted
     scores = q.T @ k / root
 
-    def head(A=A, X=X):
-        return columns.forward(A, B, C, X)[0]
+    def loss(A=A, X=X):
+        return (E * columns.forward(A, B, C, X)[0]).sum()
 
-    def of_q(q):
-        return v @ softmax((q.T @ k / root).T)[0].T
+    def of_scores(c):
+        return (E * (v @ softmax(c.T)[0].T)).sum()
 
-    dq, dA = columns.slope(of_q, q, E), columns.slope(lambda A: head(A=A), A, E)
-    dX = columns.slope(lambda X: head(X=X), X, E)
+    dq, dA = check.measured(lambda q: of_scores(q.T @ k / root), q), check.measured(lambda A: loss(A=A), A)
+    dX = check.measured(lambda X: loss(X=X), X)
     values = C.T @ E @ a.T
     return {
-        "E1: dc": (
-            h[None] - (a @ h)[:, None],
-            columns.slope(lambda c: v @ softmax(c.T)[0].T, scores, E),
-        ),
+        "E1: dc": (h[None] - (a @ h)[:, None], check.measured(of_scores, scores)),
         "E2: dQ": (k @ dc / root, dq),
         "E3: dA": (dq @ X.T / root, dA),
         "E4: dA": (k @ dc @ X.T / root, dA),

@@ -6,8 +6,8 @@ that five ways of reporting make of one training.
 
 import numpy as np
 
+from ...check import measured
 from ...ops import cross_entropy, cross_entropy_backward, softmax
-from ..multi_head.columns import slope
 
 CASES = ("as assumed", "mean 0.1", "one matrix, one token")
 """What `products` can be asked."""
@@ -132,7 +132,7 @@ def by_logits(T=6, classes=9, seed=0):
     """The gradient of the mean loss by the logits, by differences, and (y − p)/T, which leads to y."""
     rng = np.random.default_rng(seed)
     z, y = rng.standard_normal((T, classes)), rng.integers(0, classes, T)
-    return slope(lambda z: cross_entropy(z, y)[0], z, 1.0), (np.eye(classes)[y] - softmax(z)[0]) / T
+    return measured(lambda z: cross_entropy(z, y)[0], z), (np.eye(classes)[y] - softmax(z)[0]) / T
 
 
 def mean_gradient(seed=0, T=6, classes=9):

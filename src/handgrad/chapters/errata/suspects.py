@@ -3,6 +3,7 @@
 import numpy as np
 
 from ... import accounting, optim
+from ...check import measured
 from ...ops import causal_mask, cross_entropy, multi_head, positions
 from ..multi_head import columns
 from ..normalization.printed import six_blocks
@@ -96,7 +97,8 @@ def by_columns(K=4, D=5, T=6, seed=6):
     _, (q, _, v, a) = columns.forward(A, B, C, X)
     da = v.T @ E
     dc = a * (da - (a * da).sum(axis=0))
-    return off(q @ dc @ X.T / K**0.5, columns.slope(lambda B: columns.forward(A, B, C, X)[0], B, E))
+    by_differences = measured(lambda B: (E * columns.forward(A, B, C, X)[0]).sum(), B)
+    return off(q @ dc @ X.T / K**0.5, by_differences)
 
 
 def from_one(T=50, D=64):
