@@ -102,20 +102,6 @@ def crossover(config):
     return config.D + _key_width(config) + config.F * (3 if config.gated else 2) // 2
 
 
-def training_bytes(config, itemsize=4):
-    """Bytes of what Adam keeps whatever the batch: parameters, gradients and two moments."""
-    return 4 * itemsize * total(config)
-
-
-def attention_bytes(config, B, T, S=None, itemsize=4):
-    """Bytes of all attention weights of one forward pass, kept for the backward: they grow as T²."""
-    if config.kind == "encoder-decoder":
-        pairs = S * S + T * T + T * S
-    else:
-        pairs = T * T
-    return config.N * B * config.H * pairs * itemsize
-
-
 def key_value_bytes(config, B, T, itemsize=4):
     """Bytes of the keys and values that generation keeps for T tokens, in every block's self-attention."""
     return 2 * config.N * B * T * _key_width(config) * itemsize

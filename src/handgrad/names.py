@@ -81,11 +81,6 @@ def tokens_of(row: Sequence[int]) -> list[str]:
     return [(*SPECIAL, *CHARACTERS)[token] for token in integers("row", row, V)]
 
 
-def decode(row: Sequence[int]) -> str:
-    """Turn a row back into a name, without [PAD], [CLS] and [SEP]; errors as `tokens_of`."""
-    return "".join(token for token in tokens_of(row) if token not in SPECIAL[:3])
-
-
 @dataclass(frozen=True)
 class Names:
     """Names with their labels (B,) and tokens (B, T); UNLABELLED where several languages share a name."""

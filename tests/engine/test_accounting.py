@@ -132,9 +132,6 @@ def test_where_the_square_takes_over():
 
 
 def test_bytes():
-    base = vaswani_base(kind="encoder")
-    assert accounting.attention_bytes(base, B=1, T=512) == 48 * 2**20
-    assert accounting.training_bytes(gpt2_small()) == 16 * 124_439_808
     assert accounting.key_value_bytes(llama_like(), B=1, T=2048, itemsize=2) == 2**30
     assert accounting.key_value_bytes(llama_like(H_kv=8), 1, 2048, 2) == 2**28
     with pytest.raises(ValueError, match="S: expected the length of the source, got None"):
@@ -151,7 +148,4 @@ def test_the_cache_grows_with_the_square_of_the_length_as_the_formula_says():
 
     # the second difference of a quadratic is twice its leading coefficient; weights are float64, held once
     second = held(48) - 2 * held(32) + held(16)
-    weights = accounting.attention_bytes(config, 1, 48, itemsize=8)
-    weights -= 2 * accounting.attention_bytes(config, 1, 32, itemsize=8)
-    weights += accounting.attention_bytes(config, 1, 16, itemsize=8)
-    assert second == weights
+    assert second == config.N * config.H * 8 * (48**2 - 2 * 32**2 + 16**2)

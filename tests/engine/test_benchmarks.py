@@ -381,11 +381,6 @@ def test_figures_draw_the_record(record):
     assert [label.get_text() for label in ax.get_yticklabels()] == names
     ratios = [row["ratio"] for row in record["sizes"]["tiny"]["variants"].values()]
     assert [line.get_xdata()[0] for line in ax.lines[2::2]] == ratios
-    for name, row in record["sizes"]["tiny"]["stages"].items():
-        bars = speed.stages(record, name).axes[0].patches
-        products = sum(record["sizes"]["tiny"]["limits"][row["limit"]]["parts"].values())
-        assert bars[0].get_width() == pytest.approx(products / sum(row["parts"].values()))
-    assert len(speed.growth(record).axes) == 2
 
 
 def test_a_file_that_is_no_record_is_refused(tmp_path):

@@ -29,7 +29,7 @@ def test_the_tokens_are_special_ones_and_characters_each_once():
 )
 def test_spelling(written, spelled):
     assert names.spell(written) == spelled
-    assert names.decode(names.encode(written)) == spelled
+    assert names.tokens_of(names.encode(written)) == ["[CLS]", *spelled, "[SEP]"]
 
 
 def test_a_row_begins_ends_and_is_filled_up():

@@ -58,13 +58,6 @@ def decoder(norm, seed, activation="gelu"):
     return y, cache, dy
 
 
-def encoder(norm, seed, activation="gelu"):
-    """(y, cache, dy): one encoder block with random parameters and the causal mask, and what arrives."""
-    x, _, dy, mask, _ = inputs(seed)
-    y, cache = encoder_block(x, draw("encoder", seed), 2, norm=norm, mask=mask, activation=activation)
-    return y, cache, dy
-
-
 def size(array):
     """The root of the mean square of all entries."""
     return float(np.sqrt(np.mean(np.square(array))))

@@ -5,7 +5,7 @@ from matplotlib.patches import Rectangle
 
 from handgrad.course.figures import COLOUR, WIDTH, backward_graph, heat_maps, subplots
 
-TARGET, SOURCE, BOTH = "sky", "orange", "grey"
+TARGET, SOURCE = "sky", "orange"
 
 
 def two_sequences(T, S, D, G, K, E):

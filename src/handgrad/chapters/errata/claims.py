@@ -96,11 +96,6 @@ def of(groups):
     return [claim for group in groups for claim in load() if claim.group == group]
 
 
-def counts(field="verdict"):
-    """How many claims there are of each verdict, text, group or kind of evidence."""
-    return dict(Counter(getattr(claim, field) for claim in load()))
-
-
 def table(groups):
     """The claims of some groups, "E1 E2", as a table of one column, which fits a phone."""
     lines = ["| what a text says, and what holds |", "|:--|"]

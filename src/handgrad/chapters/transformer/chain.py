@@ -17,7 +17,6 @@ from handgrad.config import Config
 RING, STEPS = 8, {1: 0.5, 2: 0.25, 3: 0.25}
 PAD, MARK, FIRST = 0, 1, 2  # padding; the token that begins a row, or hides one; the first place
 V, LENGTH = FIRST + RING, 7
-KINDS = ("decoder", "encoder", "encoder-decoder")
 
 
 def walks(rng, B, length=LENGTH):
