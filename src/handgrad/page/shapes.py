@@ -55,7 +55,7 @@ class Shapes:
         for statement in (*printed, *statements):
             trees = [parse(side) for side in statement.sides]
             if trees and (statement in printed or statement.opens(DEFINING)):
-                first = _letter((items_of(trees[0]) or [None])[0])
+                first = _letter((items_of(trees[0]) or [None])[0], gradients=False)
                 defined |= {self._key(first)} if first else set()
             for letter in (_letter(f) for tree in trees for f in tree.find_data("factor")):
                 if letter and own.find(letter) is None and (name := self.reading.find(letter)):
@@ -69,8 +69,11 @@ class Shapes:
         return self.reading.key(letter._replace(below=below, above=(), gradient=False), True)
 
 
-def _letter(factor):
+def _letter(factor, gradients=True):
+    """The letter of a factor, or that whose gradient it is; without `gradients` None for a gradient."""
     letter = letter_of(factor) if getattr(factor, "data", "") == "factor" else None
+    if letter and letter.gradient and not gradients:
+        return None
     return letter and letter._replace(gradient=False)
 
 

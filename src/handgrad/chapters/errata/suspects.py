@@ -6,7 +6,6 @@ from ... import accounting, optim
 from ...check import measured
 from ...ops import causal_mask, cross_entropy, multi_head, positions
 from ..multi_head import columns
-from ..normalization.printed import six_blocks
 from .formulas import off
 
 
@@ -67,7 +66,7 @@ def seeded(seed, V=40, T=12, rows=32, steps=4):
     data = torch.tensor(np.random.default_rng(0).integers(0, V, (rows, T)))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        torch.randn(1, 10, 16), six_blocks()
+        torch.randn(1, 10, 16), [(nn.Linear(16, 16), nn.Linear(16, 16), nn.LayerNorm(16)) for _ in range(6)]
         embed, places = nn.Embedding(V, 64), nn.Embedding(T, 64)
         layer = nn.TransformerEncoderLayer(64, 2, batch_first=True)
         model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Linear(64, V))
