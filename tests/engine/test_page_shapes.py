@@ -72,6 +72,13 @@ def test_what_a_formula_defines_is_not_taken_from_the_table():
     inside.prove("eq-a")
 
 
+def test_a_printed_gradient_defines_no_array():
+    """The table still says what 𝐗 is where an equation that is given prints its gradient."""
+    by_x = r"\mathrm{d}\mathbf{X} = \mathrm{d}\mathbf{Y}\mathbf{A}, \text{with } \mathbf{A} = \mathbf{W}^\top"
+    one = Page(f"{TABLE}\n{LINEAR}\n\n$$ {by_x} $$ (eq-a)\n\n$$ a_{{fj}} = w_{{jf}} $$ (eq-b)\n")
+    one.given("eq-linear", "eq-a").prove("eq-a", "eq-b")
+
+
 def test_without_a_table_the_letters_are_missing():
     for table in ("", TABLE.replace(r"$\mathbf{W}$", r"$\mathbf{U}$")):
         with pytest.raises(Unreadable, match="unknown letter"):
