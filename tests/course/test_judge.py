@@ -214,8 +214,8 @@ FOUND = [
     ),
     (
         lambda x, w: (x - (w * x).sum(-1, keepdims=True) / 2, (w * x).sum((0, 1))),
-        "^Two things. ",
-        "`mean`.*`2`|`2`.*`mean`",
+        "^A term has a wrong factor. s is right.$",
+        "^Of the terms of `y`: `mean` comes 1/2 · D times.$",
     ),
     (
         lambda x, w: (x - (w * x).mean(-1, keepdims=True), (w * x).sum(0)),
