@@ -183,9 +183,9 @@ WRONG_VALUE = """def squashed(x, w, T):
 
 def test_one_wrong_value_is_found_by_the_right_one(squashing):
     found = own(WRONG_VALUE, squashing)[0].value()
-    assert found.kind == "One value is wrong; all else is right."
+    assert found.kind == "A value is wrong, or what it is made of; what comes after it is right."
     assert found.where.startswith(
-        "In your line `return (t, (np.abs(u) < 1) * x.sum(-1))`: `np.abs(u) < 1` is not right."
+        "In your line `return (t, (np.abs(u) < 1) * x.sum(-1))`: `np.abs(u) < 1` has a wrong value."
     )
     assert own(WRONG_VALUE.replace("x.sum(-1)", "x.mean(-1)"), squashing)[0].value() is None
 
@@ -324,3 +324,29 @@ def test_a_second_change_may_follow_one_that_brings_the_right_values_nearer(sear
 )
 def test_an_expression_is_evaluated_again_only_if_nothing_happens_then(code, harmless):
     assert values.is_harmless(ast.parse(code, mode="eval").body) is harmless
+
+
+def test_every_place_that_changes_is_named():
+    wrong = """def softmax_ds(da, a):
+    first = (a * da).sum(1, keepdims=True)
+    second = a * a.sum(1, keepdims=True)
+    return a * da - second * first
+"""
+    search = Search(
+        score.answer(wrong.replace("(1,", "(-1,"), "softmax_ds"), (), judge.find("softmax_ds").cases, ("ds",)
+    )
+    found = finding(wrong, search)
+    for line in ("first = (a * da).sum(1, keepdims=True)", "second = a * a.sum(1, keepdims=True)"):
+        assert f"In your line `{line}`: " in found.where and f"In your line `{line}`, at" in found.line
+    assert done(wrong, found.where).count("(2, keepdims") == 2, found
+
+
+def test_the_same_change_twice_in_a_line_is_counted(search):
+    wrong = """def softmax_ds(da, a):
+    return a * da - (a * da).sum(1, keepdims=True) * a.sum(1, keepdims=True)
+"""
+    right = Search(
+        score.answer(wrong.replace("(1,", "(-1,"), "softmax_ds"), (), judge.find("softmax_ds").cases, ("ds",)
+    )
+    found = finding(wrong, right)
+    assert found.where.startswith("In your line `return ") and "`2` in place of `1`, 2 times" in found.where

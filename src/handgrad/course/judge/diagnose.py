@@ -21,8 +21,8 @@ REASONS = {
         "depends on all the others, not on itself alone."
     ),
     "A mean stands where a sum should, or the other way round.": (
-        "What several share collects the sum of their gradients; only where the loss is a mean is there a "
-        "division."
+        "What several share collects the sum of their gradients. A division by their number comes only from "
+        "a mean in the forward."
     ),
     "A factor is missing.": "The chain rule multiplies by the derivative of each step on the way.",
     "A matrix is transposed that should not be, or is not where it should be.": (

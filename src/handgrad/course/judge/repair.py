@@ -14,6 +14,7 @@ import inspect
 import io
 import itertools
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from math import prod
@@ -76,11 +77,11 @@ TURNED = {
     "slice": "A slice begins or ends at the wrong place.",
     "rest": "`1 - x` should stand where `x` does.",
     "function": "A function is missing, or another one should stand there.",
-    "value": "One value is wrong; all else is right.",
+    "value": "A value is wrong, or what it is made of; what comes after it is right.",
     "gathered": "`=` keeps the last term where `+=` would add them.",
 }
 """What is wrong, by the kind of change that repairs it, where that says the opposite."""
-INSERTED = ("times", "over", "plus", "power", "reduced", "rest")
+INSERTED = ("times", "over", "plus", "number", "power", "reduced", "rest")
 """Kinds of changes that put in something which stands nowhere near: none of two changes."""
 
 
@@ -357,13 +358,16 @@ class Repair:
             if tuple(self.wrong) in made:
                 break
         changes = covering(made, self.wrong)
-        lines = {
-            f"In your line `{self._statement(c)}`: `{said(c.changes[0][0])}` is not right.": c
-            for c in changes
-        }
+        old = [c.changes[0][0] for c in changes]
+        texts = [f"In your line `{self._statement(o)}`: `{said(o)}` has a wrong value." for o in old]
+        lines = dict(zip(texts, changes))
         if not 1 <= len(lines) <= 2:
             return None
-        kind = TURNED["value"] if len(lines) == 1 else "Two values are wrong; all else is right."
+        kind = (
+            TURNED["value"]
+            if len(lines) == 1
+            else "Two values are wrong, or what they are made of; what comes after them is right."
+        )
         then = "With the right value there your function is right in all cases."
         return Finding(kind, " ".join([*lines, then]), " ".join(map(self._at, lines.values())))
 
@@ -377,15 +381,15 @@ class Repair:
         return [node for line in sorted(lines) for node in reversed(lines[line])][: self.trials // 8]
 
     def _at(self, change):
-        """The learner's line, and the expression in it."""
-        line, old = self._statement(change), said(change.changes[0][0])
-        return f"In your line `{line}`, at `{old}`." if line not in ("", old) else f"In your line `{old}`."
+        """The learner's lines, and the expressions in them."""
+        places = {(self._statement(old), said(old)): None for old, _ in change.changes}
+        said_of = (f"`{line}`, at `{old}`" if line not in ("", old) else f"`{old}`" for line, old in places)
+        return " ".join(f"In your line {place}." for place in said_of)
 
-    def _statement(self, change):
-        """The first line of the learner's statement that changes; "" if it is not known."""
-        old = change.changes[0][0]
+    def _statement(self, node):
+        """The first line of the learner's statement in which an expression stands; "" if it is not known."""
         for statement, parts in headers(self.program.tree.body):
-            if statement is old or any(old in ast.walk(part) for part in parts):
+            if statement is node or any(node in ast.walk(part) for part in parts):
                 return said(statement)
         return ""
 
@@ -453,10 +457,16 @@ class Repair:
         return Finding(" ".join([*two, *kinds]), " ".join(places), " ".join(own))
 
     def _line(self, change):
-        """The learner's line, and what it should be."""
-        pairs = [f"`{said(new)}` in place of `{said(before)}`" for before, new in change.changes]
-        line = self._statement(change)
-        return f"In your line `{line}`: {', '.join(dict.fromkeys(pairs))}." if line else f"{pairs[0]}."
+        """The learner's lines, and what stands there then."""
+        lines = {}
+        for old, new in change.changes:
+            pairs = lines.setdefault(self._statement(old), Counter())
+            pairs[f"`{said(new)}` in place of `{said(old)}`"] += 1
+        texts = []
+        for line, pairs in lines.items():
+            told = ", ".join(f"{pair}, {n} times" if n > 1 else pair for pair, n in pairs.items())
+            texts.append(f"In your line `{line}`: {told}." if line else f"{told}.")
+        return " ".join(texts)
 
 
 def equal(value, right):
@@ -620,6 +630,8 @@ def surrounded(value, bricks, functions):
     for name in functions:
         yield f"np.{name}(A)", "function", getattr(np, name)(value)
     yield "1 - (A)", "rest", 1 - value
+    yield "(A) + 1", "number", value + 1
+    yield "(A) - 1", "number", value - 1
     for code, brick in bricks.items():
         try:
             size = prod(np.broadcast_shapes(value.shape, np.shape(brick)))
@@ -629,8 +641,10 @@ def surrounded(value, bricks, functions):
             continue
         yield f"(A) * ({code})", "times", value * brick
         yield f"(A) / ({code})", "over", value / brick
-        yield f"(A) - ({code})", "plus", value - brick
-        yield f"(A) + ({code})", "plus", value + brick
+        if code != "-1":
+            kind = "number" if value.ndim == np.ndim(brick) == 0 else "plus"
+            yield f"(A) - ({code})", kind, value - brick
+            yield f"(A) + ({code})", kind, value + brick
         if np.ndim(brick) == 0 and value.dtype.kind == "f":  # a size could become one that no memory holds
             yield f"(A) ** ({code})", "power", value ** float(brick)
 

@@ -25,6 +25,10 @@ EDITS, TRIALS = 800, 1500
 """So many edits of a program are tried, and so many pairs of edits: about a second."""
 
 
+AS_IF = "(This is said of the right answer: with it, that gives what yours does.)"
+"""Behind an edit of the right answer: what it names need not stand in the learner's."""
+
+
 @dataclass(frozen=True)
 class Idea:
     """A known mistake with its own words: {old: new} in the source of the right answer."""
@@ -178,7 +182,7 @@ class Search:
         for edit, results in self.rows(program, probe):
             fit = same(given[probe], results, outputs) and (edit.kind != "order" or outputs == self.outputs)
             if fit and allowed(edit) and self._agrees(program, [edit], given, probe, outputs):
-                return Finding(KINDS[edit.kind][1], program.place(edit))
+                return Finding(KINDS[edit.kind][1], f"{program.place(edit)} {AS_IF}")
 
     def _besides(self, given, probe, outputs):
         """One edit of an idea, which takes back no part of it. Both leave right what is right."""
@@ -213,7 +217,7 @@ class Search:
             result = self._results(self.program.function(*edits), self.cases[probe])
             if same(given[probe], result, [name]) and self._agrees(self.program, edits, given, probe, [name]):
                 kinds = dict.fromkeys(KINDS[edit.kind][1] for edit in edits)
-                return Finding(" ".join(["Two things.", *kinds]), self.program.place(*edits))
+                return Finding(" ".join(["Two things.", *kinds]), f"{self.program.place(*edits)} {AS_IF}")
 
 
 def edits_of(program, case):
