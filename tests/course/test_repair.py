@@ -338,7 +338,7 @@ def test_every_place_that_changes_is_named():
     found = finding(wrong, search)
     for line in ("first = (a * da).sum(1, keepdims=True)", "second = a * a.sum(1, keepdims=True)"):
         assert f"In your line `{line}`: " in found.where and f"In your line `{line}`, at" in found.line
-    assert done(wrong, found.where).count("(2, keepdims") == 2, found
+    assert done(wrong, found.where).count("(-1, keepdims") == 2, found
 
 
 def test_the_same_change_twice_in_a_line_is_counted(search):
@@ -349,4 +349,32 @@ def test_the_same_change_twice_in_a_line_is_counted(search):
         score.answer(wrong.replace("(1,", "(-1,"), "softmax_ds"), (), judge.find("softmax_ds").cases, ("ds",)
     )
     found = finding(wrong, right)
-    assert found.where.startswith("In your line `return ") and "`2` in place of `1`, 2 times" in found.where
+    assert found.where.startswith("In your line `return ") and "`-1` in place of `1`, 2 times" in found.where
+
+
+HABITS = [  # a wrong line in each of two places, what it should be, what is told
+    ("d.sum(-1, keepdims=True)", "d.mean(-1, keepdims=True)", "A mean stands where a sum should"),
+    ("d.mean(1, keepdims=True)", "d.mean(-1, keepdims=True)", "A sum or mean runs over the wrong axis."),
+    ("d.sum(-1, keepdims=True) / d.shape[1]", "d.sum(-1, keepdims=True) / d.shape[-1]", "A size is wrong"),
+    ("d.sum(-1, keepdims=True) / (D - 1)", "d.sum(-1, keepdims=True) / D", "A number is wrong."),
+]
+
+
+@pytest.mark.parametrize("wrong, right, kind", HABITS)
+def test_what_somebody_does_at_two_places_is_told_at_both(wrong, right, kind):
+    code = """def layer_norm_dx(dy, y, gamma, beta, r):
+    hat = (y - beta) / gamma
+    d = gamma * dy
+    D = len(gamma)
+    m = {}
+    c = {}
+    return r * (d - m - hat * c)
+"""
+    code = code.format(wrong, wrong.replace("d.", "(d * hat).", 1))
+    exercise = judge.find("layer_norm_dx")
+    verdict = exercise.judge(score.answer(code, exercise.name))
+    assert verdict.diagnosis.startswith(kind), verdict
+    for line in ("m", "c"):
+        assert f"In your line `{line} = " in verdict.line and f"In your line `{line} = " in verdict.where
+    mended = done(code, verdict.where)
+    assert exercise.judge(score.answer(mended, exercise.name)).status == "right", mended

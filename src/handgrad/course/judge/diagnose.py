@@ -64,10 +64,10 @@ def _found(answer, search, given, only_raises):
     explain = Explain(search, given) if len(given) > 1 else None
     if found := explain and explain.multiples():
         return placed(found, value)
-    if found := own and (own.two() or own.further() or own.but_a_factor() or value()) or search.each(given):
+    if found := own and (own.two() or own.further() or own.but_a_factor() or value()):
         return found
-    others = [*([own.part] if own else []), *([explain.one] if explain else [])]
-    return explain and explain.all() or search.more(given, *others)
+    lines, made = [own.part] if own else [], [explain.one] if explain else []
+    return search.each(given, *lines) or explain and explain.all() or search.more(given, lines, made)
 
 
 def placed(found, value):

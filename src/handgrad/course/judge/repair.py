@@ -240,7 +240,12 @@ class Repair:
             )  # the product around it is a place, too
             with np.errstate(all="ignore"):
                 ways = surrounded(np.asarray(value), {} if inside else values, functions)
-                found += [(i, (place.node, text, kind), made) for i, (text, kind, made) in enumerate(ways)]
+                whole = ast.unparse(place.node)  # what is a part of it already is no term that is missing
+                found += [
+                    (i, (place.node, text, kind), made)
+                    for i, (text, kind, made) in enumerate(ways)
+                    if kind != "plus" or text[7:-1] not in whole
+                ]
         return [new for _, *new in sorted(found, key=lambda new: new[0])]
 
     def _bricks(self):
@@ -518,15 +523,58 @@ def kept(program):
             yield change(call, ast.Call(call.func, call.args, keywords), "kept")
 
 
+def repeated(pairs, kind):
+    """A change at each of several places, and at all of them at once: pairs (old, new) that say the same."""
+    yield from (Edit((pair,), kind, "", "", "", cost=1.0) for pair in pairs)
+    if len(pairs) > 1:
+        yield Edit(tuple(pairs), kind, "", "", "", cost=1.0)
+
+
+def reductions(program):
+    """The calls of methods that reduce an array, and the node of their axis, or None."""
+    for call in nodes(program, ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("sum", "mean", "max", "min"):
+            first = call.args[:1] if ast.unparse(call.func.value) not in ("np", "numpy") else call.args[1:2]
+            named = [keyword.value for keyword in call.keywords if keyword.arg == "axis"]
+            yield call, next(iter([*named, *first]), None)
+
+
 def along(program):
     """Another axis, in one call and in all that name the same one."""
-    named = [k.value for call in nodes(program, ast.Call) for k in call.keywords if k.arg == "axis"]
+    named = [axis for _, axis in reductions(program) if axis is not None]
     for old in dict.fromkeys(map(ast.unparse, named)):
         for new in ("-1", "-2", "0", "1", "2", "(0, 1)", "(0, 2)", "(1, 2)"):
             pairs = [(node, expression(new)) for node in named if ast.unparse(node) == old != new]
-            yield from (Edit((pair,), "axis", "", "", "", cost=1.0) for pair in pairs)
-            if len(pairs) > 1:
-                yield Edit(tuple(pairs), "axis", "", "", "", cost=1.0)
+            yield from repeated(pairs, "axis")
+
+
+def averaged(program):
+    """A sum for a mean, or a mean for a sum, in one call and in all."""
+    for old, new in (("sum", "mean"), ("mean", "sum")):
+        calls = [call.func for call, _ in reductions(program) if call.func.attr == old]
+        pairs = [(node, ast.Attribute(node.value, new, ast.Load())) for node in calls]
+        yield from repeated(pairs, "sum or mean")
+
+
+def sized(program):
+    """The length of another axis, at one place and at all that take the same one."""
+    shapes = [n for n in nodes(program, ast.Subscript) if getattr(n.value, "attr", "") == "shape"]
+    for old in dict.fromkeys(map(ast.unparse, shapes)):
+        for axis in ("-1", "-2", "0", "1"):
+            same = [node for node in shapes if ast.unparse(node) == old]
+            pairs = [(n, ast.Subscript(n.value, expression(axis), ast.Load())) for n in same]
+            yield from repeated(pairs, "size") if ast.unparse(pairs[0][1]) != old else ()
+
+
+def uncounted(program):
+    """n for n - 1 or n + 1, at one place and at all that say the same."""
+    counts = [
+        node
+        for node in nodes(program, ast.BinOp)
+        if isinstance(node.op, ast.Add | ast.Sub) and ast.unparse(node.right) == "1"
+    ]
+    for old in dict.fromkeys(map(ast.unparse, counts)):
+        yield from repeated([(n, n.left) for n in counts if ast.unparse(n) == old], "number")
 
 
 def scattered(program):
@@ -600,7 +648,7 @@ def otherwise(program):
 COUNTERPARTS = "tile repeat, tril triu, cos sin, maximum minimum, max min, argmax argmin, zeros ones"
 COUNTERPARTS = {a: b for pair in COUNTERPARTS.split(", ") for a, b in itertools.permutations(pair.split())}
 
-RULES = (kept, along, scattered, lettered, bracketed, summed, bounded, otherwise)
+RULES = (kept, along, averaged, sized, uncounted, scattered, lettered, bracketed, summed, bounded, otherwise)
 
 
 def inserted(place, text, kind):

@@ -75,15 +75,20 @@ class Search:
         if self._wrong(given):
             return self._one(self.program, given, self._probe(given), self.outputs)
 
-    def each(self, given):
-        """The Finding of an idea or one edit for each wrong result; or None."""
-        probe, wrong = self._probe(given), self._wrong(given)
-        return None if raises(given) else together({name: self._of(name, given, probe) for name in wrong})
+    def each(self, given, *first):
+        """The Finding of an idea or one edit for each wrong result; or None.
 
-    def more(self, given, *others):
+        first: what is asked before, functions of the name of a result.
+        """
+        probe, wrong = self._probe(given), self._wrong(given)
+        if raises(given):
+            return None
+        return together({name: asked(first, name) or self._of(name, given, probe) for name in wrong})
+
+    def more(self, given, first=(), then=()):
         """The Finding for each wrong result: an idea, an edit, an edit of an idea, two edits; or None.
 
-        others: what else may find something, functions of the name of a result.
+        first, then: what is asked before, and before two edits are tried, functions of the name of a result.
         """
         probe, wrong = self._probe(given), self._wrong(given)
         if raises(given):
@@ -92,8 +97,8 @@ class Search:
             return found
         findings = {}
         for name in wrong:
-            found = self._of(name, given, probe) or self._besides(given, probe, [name])
-            found = found or next(filter(None, (other(name) for other in others)), None)
+            found = asked(first, name) or self._of(name, given, probe)
+            found = found or self._besides(given, probe, [name]) or asked(then, name)
             findings[name] = found or self._two(given, probe, name, TRIALS // len(wrong))
         return together(findings)
 
@@ -226,6 +231,11 @@ def edits_of(program, case):
         return program.edits(case.inputs, case.sizes)
     except Exception:
         return []
+
+
+def asked(ways, name):
+    """What the first of these functions that knows of a result says of it; or None."""
+    return next(filter(None, (way(name) for way in ways)), None)
 
 
 def together(findings):
