@@ -378,3 +378,38 @@ def test_what_somebody_does_at_two_places_is_told_at_both(wrong, right, kind):
         assert f"In your line `{line} = " in verdict.line and f"In your line `{line} = " in verdict.where
     mended = done(code, verdict.where)
     assert exercise.judge(score.answer(mended, exercise.name)).status == "right", mended
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "*n, S = da.shape\n    d = da.reshape(*n, S)\n    return a * (d + (a * d).sum(-1, keepdims=True))",
+        "how = dict(axis=-1, keepdims=True)\n    return a * (da + np.sum(a * da, **how))",
+        "f'{da.ndim:.3f}'\n    return np.array([y * (x + [*zip(x, y)][0][0]) for x, y in zip(da, a)])",
+    ],
+)
+def test_stars_options_and_texts_are_no_pieces_of_a_repair(code):
+    answer = score.answer(f"def softmax_ds(da, a):\n    {code}", "softmax_ds")
+    verdict = judge.find("softmax_ds").judge(answer)
+    assert verdict.status == "wrong" and "search for the mistake failed" not in verdict.diagnosis
+
+
+def test_what_is_printed_has_the_brackets_that_it_needs(search):
+    wrong = "def softmax_ds(da, a):\n    mean = (a * da).sum(-1, keepdims=True)\n    return a * da"
+    found = finding(wrong, search)
+    mended = done(wrong, found.where)
+    assert "(da - mean)" in mended or "a * da - " in mended, found
+    assert judge.find("softmax_ds").judge(score.answer(mended, "softmax_ds")).status == "right"
+
+
+def test_a_search_that_fails_is_said_to_have_failed(monkeypatch):
+    def fails(*_):
+        raise ZeroDivisionError("of the search")
+
+    monkeypatch.setattr("handgrad.course.judge.function.diagnose", fails)
+    verdict = judge.find("softmax_ds").judge(
+        score.answer("def softmax_ds(da, a): return a * da", "softmax_ds")
+    )
+    assert verdict.diagnosis.endswith(
+        "The search for the mistake failed, by ZeroDivisionError: of the search."
+    )

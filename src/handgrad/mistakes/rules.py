@@ -261,7 +261,7 @@ def reduction(node):
             pass
         case _:
             return None
-    if name in ("sum", "mean", "max"):
+    if name in ("sum", "mean", "max") and all(keyword.arg for keyword in keywords):  # no **options
         return array, name, {k.arg: ast.unparse(k.value) for k in keywords}
 
 

@@ -6,6 +6,7 @@ yields changes, Edits.
 """
 
 import ast
+import contextlib
 import itertools
 from math import prod
 
@@ -216,7 +217,16 @@ def is_number(value):
 
 
 def is_computed(node):
-    return not isinstance(node, ast.Constant | ast.Name)
+    """Whether it is an expression that stands by itself: no star, no piece of a text, no name."""
+    return isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call | ast.Attribute | ast.Subscript)
+
+
+def pasted(line, old, new):
+    """The code `new`, with brackets if it needs them in the place of `old` in a line."""
+    with contextlib.suppress(SyntaxError):  # the head of a loop is no statement
+        plain, safe = (ast.unparse(ast.parse(line.replace(old, t, 1))) for t in (new, f"({new})"))
+        return new if plain == safe else f"({new})"
+    return new
 
 
 def usable(value):

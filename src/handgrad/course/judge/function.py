@@ -112,13 +112,16 @@ class Exercise:
         bad = [case.name for case, error in zip(self.cases, errors) if max(error.values()) > self.tolerance]
         if len(bad) == 1 and bad[0] in self.only and not self.search.told(results):
             return self._verdict(WRONG, f"Wrong only in {quoted(bad[0])}. {self.only[bad[0]]}", rows=rows)
-        found = diagnose(answer, self.search, results, self._only_raises(given, errors))
+        try:
+            found, fails = diagnose(answer, self.search, results, self._only_raises(given, errors)), ""
+        except Exception as error:
+            found, fails = None, f"The search for the mistake failed, by {type(error).__name__}: {error}."
         if found:
             kind = reason(found.kind, self.names)
             text = " ".join([kind, *self._right_ones(errors), *raised_in(given, self.cases)])
             return self._verdict(WRONG, text, found, rows=rows)
-        text = " ".join([*self._ignored(answer), self._observe(given, errors)])
-        return self._verdict(WRONG, text, rows=rows)
+        text = " ".join([*self._ignored(answer), self._observe(given, errors), fails])
+        return self._verdict(WRONG, text.strip(), rows=rows)
 
     def _verdict(self, status, diagnosis, found=None, value=None, rows=()):
         note = (

@@ -34,6 +34,7 @@ from .changes import (
     is_number,
     is_returned_name,
     nodes,
+    pasted,
     returned_names,
     said,
     surrounded,
@@ -444,8 +445,9 @@ class Repair:
         """The learner's lines, and what stands there then."""
         lines = {}
         for old, new in change.changes:
-            pairs = lines.setdefault(self._statement(old), Counter())
-            pairs[f"`{said(new)}` in place of `{said(old)}`"] += 1
+            line = self._statement(old)
+            pairs = lines.setdefault(line, Counter())
+            pairs[f"`{pasted(line, said(old), said(new))}` in place of `{said(old)}`"] += 1
         texts = []
         for line, pairs in lines.items():
             told = ", ".join(f"{pair}, {n} times" if n > 1 else pair for pair, n in pairs.items())
