@@ -220,7 +220,6 @@ TEMPLATES = [
     r"This is the solved copy\..*?accepts\s+them\s+all",
     r"What\s+stands\s+behind\s+a\s+d.{1,80}in\s+its\s+shape(?:;\s+`\w+`\s+is\s+what\s+arrives\s+from\s+above)?",
     r"A last check needs no reference at all.*?predicts(?:\.\s+The\s+central\s+difference.*?digits\s+here)?",
-    r"It tells you at once what is right, and if not, what is wrong and why",
     r"First,? a few questions that need no code",
     r"The \{doc\}`exercise notebook <[^>]*>` has \w+ exercises, each checked at once",
     r"layers that this chapter has not shown",
