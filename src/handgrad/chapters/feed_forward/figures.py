@@ -7,16 +7,16 @@ NAMES = {"relu": "ReLU", "gelu": "GELU", "gelu_tanh": "GELU, tanh", "silu": "SiL
 
 def phrases(scores, wanted):
     """Scores {map: (4,)} of bad, good, not bad, not good, beside those that are wanted (4,)."""
-    fig, axes = subplots(1, len(scores), (WIDTH, 2.6), sharey=True)
+    fig, axes = subplots(1, len(scores), (WIDTH, 2.9), sharey=True)
     for ax, (title, score) in zip(axes, scores.items(), strict=True):
         for n, word in enumerate(["bad", "good"]):
             look = dict(color=COLOUR[LINES[n]])
             ax.plot([0, 1], score[n::2], ls=DASHES[n], lw=2.2, label=word, **look)
             ax.plot([0, 1], wanted[n::2], "o", mfc="none", ms=9, mew=2, **look)
-        ax.set_xticks([0, 1], ["", "not"])
+        ax.set_xticks([0, 1], ["alone", "with not"])
         ax.set(title=title, xlim=(-0.3, 1.3), ylim=(-1.4, 1.4))
     axes[0].set(ylabel="score")
-    axes[-1].legend(loc="center", fontsize=9)
+    fig.legend(*ax.get_legend_handles_labels(), loc="outside upper left", ncols=2)
     return fig
 
 
