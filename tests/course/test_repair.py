@@ -317,6 +317,7 @@ def test_a_second_change_may_follow_one_that_brings_the_right_values_nearer(sear
         ("np.add.at(x, i, y)", False),
         ("np.random.normal()", False),
         ("x.sort()", False),
+        ("np.exp(x, out=x)", False),
         ("np.exp(exit())", False),
         ("mine(x)", False),
         ("(x := 3)", False),
