@@ -112,6 +112,7 @@ class Exercise:
         bad = [case.name for case, error in zip(self.cases, errors) if max(error.values()) > self.tolerance]
         if len(bad) == 1 and bad[0] in self.only and not self.search.told(results):
             return self._verdict(WRONG, f"Wrong only in {quoted(bad[0])}. {self.only[bad[0]]}", rows=rows)
+        _ = self.search.known  # raises for an idea that does not fit the answer: no failure of the search
         try:
             found, fails = diagnose(answer, self.search, results, self._only_raises(given, errors)), ""
         except Exception as error:
