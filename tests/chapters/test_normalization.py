@@ -75,7 +75,7 @@ def test_batch_norm_and_qk_norm_against_autograd():
 
 def test_the_cases_hold_what_the_book_promises():
     """Repeated tokens, more than one sequence, γ that is not 1, an ε that is felt, features far from 0."""
-    cases = {case.name: case.inputs for case in judge.find("repaired_backward").cases}
+    cases = {case.name: case.inputs for case in judge.find("batch_norm_dx").cases}
     _, x, gamma, eps = cases["a batch"]
     assert len(x) > 1 and np.array_equal(x[:, 0], x[:, -1]) and np.all(gamma != 1) and eps > 0.01
     assert abs(cases["features far from zero"][1].mean()) > 30
@@ -96,26 +96,6 @@ def layer_norm_by_matrix(dy, y, gamma, beta, r):
 
 def layer_norm_by_shipped_lines(dy, y, gamma, beta, r):
     return layer_norm_backward(dy, {"x_hat": (y - beta) / gamma, "inverse_std": r, "gamma": gamma})[0]
-
-
-def repaired_by_parts(dy, x, gamma, eps):
-    D = x.shape[-1]
-    centred, std = x - x.mean(-1, keepdims=True), np.sqrt(x.var(-1, keepdims=True) + eps)
-    g = gamma * dy
-    dvariance = (g * centred).sum(-1, keepdims=True) * -0.5 * std**-3
-    dmean = -(g / std).sum(-1, keepdims=True)
-    dx = g / std + dvariance * 2 * centred / D + dmean / D
-    return dx, np.einsum("btd,btd->d", dy, centred / std), np.einsum("btd->d", dy)
-
-
-def repaired_by_loops(dy, x, gamma, eps):
-    dx, dgamma, dbeta = np.zeros_like(x), np.zeros_like(gamma), np.zeros_like(gamma)
-    for b, t in np.ndindex(*x.shape[:2]):
-        y, cache = layer_norm(x[b, t], gamma, 0 * gamma, eps)
-        dx[b, t] = layer_norm_backward(dy[b, t], cache)[0]
-        dgamma += dy[b, t] * cache["x_hat"]
-        dbeta += dy[b, t]
-    return dx, dgamma, dbeta
 
 
 def batch_norm_by_transpose(dy, x, gamma, eps):
@@ -167,7 +147,10 @@ RIGHT = {
         lambda h, epsilon: (1 - h**2 / (h**2 + epsilon)) / sqrt(4 * h**2 + 4 * epsilon),
     ),
     "layer_norm_dx": (layer_norm_by_matrix, layer_norm_by_shipped_lines),
-    "repaired_backward": (repaired_by_parts, repaired_by_loops),
+    "second_turn": (
+        lambda s, eta, G: eta * G * s**2 / (s**4 + eta**2 * G**2),
+        lambda s, eta, G: 1 / (s * s / (eta * G) + eta * G / (s * s)),
+    ),
     "batch_norm_dx": (batch_norm_by_transpose, batch_norm_by_paths),
     "qk_norm_backward": (qk_norm_by_loops, qk_norm_by_scores),
 }
