@@ -9,7 +9,7 @@ from handgrad.course.running import Running, formulas
 from handgrad.page.edits import edits
 
 CHAPTERS = {path.stem[:2]: path for path, _ in evidence.chapters(Path(__file__).parents[2] / "notebooks")}
-# How many formulas of each chapter's text agree. One fewer, and a formula cannot be compared any more.
+# How many formulas of each chapter's text agree at least. One fewer, and one cannot be compared any more.
 AGREE = [19, 20, 13, 31, 13, 17, 15, 34, 9, 21, 12, 27, 5, 8, 35, 12, 16, 9, 9, 21]
 
 
@@ -18,7 +18,7 @@ def test_the_running_text_says_what_the_labelled_equations_say(number, agree):
     findings = Running(CHAPTERS[number]).findings()
     assert [one for one in findings if one.verdict == "differs"] == []
     those = [one.tex for one in findings if one.verdict == "agrees"]
-    assert len(those) == agree, those
+    assert len(those) >= agree, those
 
 
 @pytest.mark.parametrize(
