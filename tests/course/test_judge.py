@@ -191,6 +191,8 @@ def helper(x):
     return x / "sigma"
 
 
+AS = "With this mistake the right answer gives what yours does: "
+"""Before what is known of an edit of the right answer, and not of the learner's."""
 FOUND = [
     (
         lambda x, w: (x + (w * x).mean(-1, keepdims=True), (w * x).sum((0, 1))),
@@ -199,17 +201,17 @@ FOUND = [
     ),
     (
         lambda x, w: (x - (w * x).mean(-1, keepdims=True), x.sum((0, 1))),
-        "^One array stands where another should. y is right.",
+        f"^{AS}One array stands where another should. y is right.",
         "^In `s`: `x` stands where `weighted` should",
     ),
     (
         lambda x, w: (x + (w * x).mean(-1, keepdims=True), x.sum((0, 1))),
-        "^y: The mean is added. s: A factor is missing.$",
+        f"^{AS}y: The mean is added. s: A factor is missing.$",
         "^In `weighted`: the factor `w` is missing",
     ),
     (
         lambda x, w: (x - (w * x).sum(-1, keepdims=True), (w * x).sum((0, 1))),
-        "^A mean stands where a sum should, or the other way round. s is right.$",
+        f"^{AS}A mean stands where a sum should, or the other way round. s is right.$",
         "^In `mean`: a sum stands where a mean should",
     ),
     (
@@ -219,7 +221,7 @@ FOUND = [
     ),
     (
         lambda x, w: (x - (w * x).mean(-1, keepdims=True), (w * x).sum(0)),
-        "^A sum or mean runs over the wrong axis. y is right.",
+        f"^{AS}A sum or mean runs over the wrong axis. y is right.",
         "axis 0, not over axis",
     ),
     (lambda x, w: returned(x, w)[::-1], "wrong order", ""),
@@ -414,15 +416,19 @@ def test_an_equal_formula_is_accepted(answer):
 
 FORMULAS = [
     (lambda x, a, D: a * x**3 / D, "^This is the function, not its slope.$", "^$"),
-    (lambda x, a, D: a * x**2 / D, "^A factor is missing.", "the factor `3` is missing"),
-    (3 * a * x / D, "^A power or a root is wrong.", "has the power 1, not 2"),
+    (lambda x, a, D: a * x**2 / D, f"^{AS}A factor is missing.", "the factor `3` is missing"),
+    (3 * a * x / D, f"^{AS}A power or a root is wrong.", "has the power 1, not 2"),
     (
         3 * a * x**2,
-        "^It does not depend on `D`, and it should. A div",
+        f"^It does not depend on `D`, and it should. {AS}A div",
         "the division by `D` is missing",
     ),
-    (3 * a * x**2 * D, "^Something is multiplied where it should be divided", "`D` multiplies"),
-    (2 * x * a / D, "^Two things.", "2 stands where 3 should.* the power 1"),
+    (3 * a * x**2 * D, f"^{AS}Something is multiplied where it should be divided", "`D` multiplies"),
+    (
+        2 * x * a / D,
+        "^With these two mistakes the right answer gives",
+        "2 stands where 3 should.* the power 1",
+    ),
     (7.5 * a * x**2 / D, "exactly 2.5 times", "^$"),
     (2 * (x - Symbol("y")) / Symbol("n"), r"contains `n` and `y`.*in `x`, `a` and `D`", "^$"),
     (sympy.sin(x), r"does not depend on `D` and `a`", "^$"),
@@ -479,7 +485,7 @@ def test_the_html_is_escaped():
 
 def test_the_verdict_in_text():
     text = repr(SMALL.judge(FOUND[3][0]))
-    assert text.startswith("✗ centre: wrong\n  A mean stands where a sum should")
+    assert text.startswith(f"✗ centre: wrong\n  {AS}A mean stands where a sum should")
     assert 'judge.hint("centre")' in text and "print(verdict.where)" in text
     assert "a sum stands where a mean should" not in text  # only on request
     assert repr(SMALL.judge(returned)).startswith("✓ centre: right")
@@ -763,7 +769,7 @@ def test_only_results_are_said_to_be_in_the_wrong_order():
     assert verdict.where.startswith("In `cos, sin`: they are in the wrong order.")
     two = dataclasses.replace(ROTATED, answer=two_rotated, outputs="y z")
     verdict = two.judge(lambda x, angle: two_rotated(x, angle)[::-1])
-    assert verdict.diagnosis == "The results are in the wrong order."
+    assert verdict.diagnosis == f"{AS}The results are in the wrong order."
 
 
 def test_what_is_too_near_for_the_search_is_not_explained_by_an_edit_that_changes_nothing():

@@ -14,7 +14,7 @@ import numpy as np
 import sympy
 
 from .attempt import YOUR_TURN, a_type, failure, listed
-from .diagnose import diagnose
+from .diagnose import diagnose, said
 from .draws import Case
 from .function import REFERENCE
 from .observe import UNKNOWN, name_factor, told_apart
@@ -155,9 +155,9 @@ class Derivation:
         missing = sorted(f"`{s}`" for s in self.reference.free_symbols - given.free_symbols)
         if missing and given != 0 and None not in mine and not self.search.told(values):
             text = f"It does not depend on {listed(missing)}, and it should."
-            text += f" {found.kind}" if found else ""
+            text += f" {said(found)}" if found else ""
         elif found:
-            text = found.kind.replace("One array stands", "One symbol stands")
+            text = said(found).replace("One array stands", "One symbol stands")
         else:
             text = self._observe(given, mine, right, equal)
         return self._verdict(WRONG, text, found=found, rows=rows)

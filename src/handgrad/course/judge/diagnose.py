@@ -12,7 +12,7 @@ import numpy as np
 
 from .explain import Explain
 from .repair import repair
-from .search import Finding
+from .search import AS_IF, Finding
 
 REASONS = {
     "A term is missing.": "A gradient has a term for each path: what depends on the input is no constant.",
@@ -32,10 +32,18 @@ REASONS = {
 """Why, by the kind of mistake: what is true of every gradient."""
 
 
-def reason(kind, outputs):
-    """The kind of mistake; and why, if it is in a gradient."""
-    why = REASONS.get(kind, "") if all(name.startswith("d") for name in outputs) else ""
-    return f"{kind} {why}".strip()
+def said(found, outputs=()):
+    """What a Finding says first: the kind of mistake, and why, if all outputs are gradients.
+
+    Of an edit of the right answer it says so: the learner's own code may hold no such mistake.
+    """
+    why = REASONS.get(found.kind, "") if outputs and all(name.startswith("d") for name in outputs) else ""
+    text = f"{found.kind} {why}".strip()
+    if not found.where.endswith(AS_IF) or "In your line" in found.where:
+        return text
+    both = text.removeprefix("Two things. ")
+    mistake = "this mistake" if both == text else "these two mistakes"
+    return f"With {mistake} the right answer gives what yours does: {both}"
 
 
 def diagnose(answer, search, given, only_raises=False):

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import draws
 from .attempt import YOUR_TURN, Failure, a_type, attempt, listed, quoted
-from .diagnose import diagnose, reason
+from .diagnose import diagnose, said
 from .observe import observe, relative_error, side_effect, wrong_precision
 from .search import Search
 from .verdict import NOT_YET, RIGHT, WRONG, Verdict
@@ -118,7 +118,7 @@ class Exercise:
         except Exception as error:
             found, fails = None, f"The search for the mistake failed, by {type(error).__name__}: {error}."
         if found:
-            kind = reason(found.kind, self.names)
+            kind = said(found, self.names)
             text = " ".join([kind, *self._right_ones(errors), *raised_in(given, self.cases)])
             return self._verdict(WRONG, text, found, rows=rows)
         text = " ".join([*self._ignored(answer), self._observe(given, errors), fails])
