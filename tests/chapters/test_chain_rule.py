@@ -7,73 +7,44 @@ import torch
 from judging import check_answers, solution
 from sympy import Rational, diff, solve, sqrt, symbols
 
-from handgrad.chapters.chain_rule import compare, examples, figures, softplus, vowels
-from handgrad.chapters.chain_rule.slopes import central_difference, complex_step
+from handgrad.chapters.chain_rule import figures, slopes
 from handgrad.course import judge
-from handgrad.ops.normalization import layer_norm_backward
-from handgrad.ops.softmax import softmax_backward
 
 # The figures and their numbers ------------------------------------------------------------------------------
 
 
-def test_the_tables_show_the_integers_they_are_given():
-    up, down = {"c": [[2, 1]], "u": [[-1, 3], [1, 0]]}, {"dc": [[-6, 16]], "du": [[-2, -12], [2, 0]]}
-    texts = [text.get_text() for text in figures.tables(up, down, ["copy"], ["sum"]).axes[0].texts]
-    assert {"c", "u", "dc", "du", "copy", "sum", "−12", "16"} <= set(texts)
+def written(figure):
+    return {text.get_text() for text in figure.axes[0].texts}
 
 
-def test_the_graph_finds_room_for_its_texts():
-    assert figures.layer().axes
+def test_the_graph_shows_the_gradients_of_its_four_steps():
+    w, x, q = leaves = [torch.tensor(value, requires_grad=True) for value in (-2.0, 3.0, -5.0)]
+    through, straight = x.clone(), x.clone()  # the two uses of x
+    loss = (w * through + straight - q) ** 2
+    found = torch.autograd.grad(loss, [*leaves, through, straight])
+    assert [int(g) for g in found] == [12, -4, -4, -8, 4] and loss == 4
+    assert {"12", "−8", "4", "−4", "−6"} <= written(figures.stages())
 
 
-def test_the_made_up_loss_has_the_slopes_of_its_lines():
-    y, h = np.array([11.0, 10.0]), 1e-5
-    for k, slope in enumerate(examples.gradient_above(y)):
-        e = h * np.eye(2)[k]
-        assert abs((examples.above(y + e) - examples.above(y - e)) / (2 * h) - slope) < 1e-9
-    points, centre = np.array([[1, 4], [3, 1], [5, 2]]), np.array([2, 1])
-    np.testing.assert_array_equal(examples.sliding(points, centre, np.array([1.0])), [[11, 10]])
-
-
-def test_ones_bring_nothing_back():
-    for back in examples.returned(1.0)[1].values():
-        assert np.abs(back).max() < 1e-15
-    for back in examples.returned(0.0)[1].values():
-        assert np.abs(back).max() > 0.1
+def test_the_tables_show_a_forward_and_its_backward():
+    assert {"dc", "− du", "−12", "16", "−6", "11", "10"} <= written(figures.tables())
 
 
 def test_the_slope_and_the_third_derivative_of_softplus():
     with mpmath.workdps(40):
-        f = lambda x: softplus.softplus(x, mpmath)  # noqa: E731
-        assert abs(mpmath.diff(f, 1) - softplus.SLOPE) < 1e-25
-        assert abs(mpmath.diff(f, 1, 3) - softplus.THIRD) < 1e-12
-    assert abs(central_difference(np.sin, 0.3, 1e-5) - np.cos(0.3)) < 1e-9
-    assert abs(complex_step(np.sin, 0.3, 1e-100) - np.cos(0.3)) < 1e-15
+        softplus = lambda x: mpmath.log(1 + mpmath.exp(x))  # noqa: E731
+        assert abs(mpmath.diff(softplus, 1) - slopes.SLOPE) < 1e-25
+        assert abs(mpmath.diff(softplus, 1, 3) - slopes.THIRD) < 1e-12
 
 
-def test_the_pairs_of_the_gallery_agree_for_the_right_backward():
-    rng = np.random.default_rng(0)
-    dy, gamma = rng.normal(size=(3, 4)), rng.normal(size=4)
-    assert compare.distance(*compare.of_softmax(softmax_backward, dy)) < 1e-8
-    assert compare.distance(*compare.of_norm(layer_norm_backward, dy, gamma)) < 1e-8
-    assert compare.distance(*compare.of_squares(lambda dy, u: 2 * u * dy, [1, 2])) < 1e-8
-
-
-def test_the_vowels():
-    x, q = vowels.vowels()
-    assert x.shape == (854, 4) and set(np.unique(x)) == {0, 1} and q.sum() == 262
-    text = vowels.characters()
-    t = 5
-    assert q[t] == (text[t + 2] in "aeiou")
-    assert x[t].tolist() == [
-        text[t + 1] in "aeiou",
-        not text[t + 1].isalpha(),
-        text[t] in "aeiou",
-        not text[t].isalpha(),
-    ]
-    share = q.mean()
-    alone = vowels.entropy_given(np.zeros((854, 1)), q)
-    assert abs(alone + share * np.log(share) + (1 - share) * np.log(1 - share)) < 1e-12
+def test_the_v_turns_where_it_was_predicted():
+    steps = 10.0 ** -np.arange(0, 20.1, 0.25)
+    errors = {way: np.array([slopes.error(way, h) for h in steps]) for way in slopes.WAYS}
+    errors["50 digits"] = np.array([slopes.error("central", h, 50) for h in steps])
+    for way, near in {"forward": 3e-8, "central": slopes.BEST_STEP, "50 digits": 1e-17}.items():
+        assert near / 4 < steps[np.argmin(errors[way])] < 4 * near
+    assert (errors["central"] <= 3 * slopes.bound(steps))[steps < 0.1].all()
+    assert errors["complex step"][steps < 1e-9].max() < 1e-15 > slopes.error("complex step", 1e-200)
 
 
 # The answers, derived a second time -------------------------------------------------------------------------
