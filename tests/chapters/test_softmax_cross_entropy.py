@@ -1,4 +1,4 @@
-"""Chapter 02: figures, counts, and the exercises derived again and solved otherwise."""
+"""Chapter 02: a figure, and the exercises derived again and solved otherwise."""
 
 import numpy as np
 import pytest
@@ -6,18 +6,11 @@ import torch
 from judging import check_answers, solution
 from sympy import Rational, diff, exp, log, symbols
 
-from handgrad.chapters.softmax_cross_entropy import counts, figures
-from handgrad.chapters.softmax_cross_entropy.twin import torch_train
+from handgrad.chapters.softmax_cross_entropy import figures
 from handgrad.course import judge
-from handgrad.manual import count_pairs
-from handgrad.ops import cross_entropy, cross_entropy_backward, softmax
+from handgrad.ops import cross_entropy, cross_entropy_backward
 
-# The figures ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("draw", [figures.integers, figures.layer])
-def test_the_graphs_find_room_for_their_texts(draw):
-    assert draw().axes
+# The figure -------------------------------------------------------------------------------------------------
 
 
 def test_the_integers_in_the_picture_are_those_of_the_chain_rule():
@@ -28,64 +21,9 @@ def test_the_integers_in_the_picture_are_those_of_the_chain_rule():
     assert direct.tolist() == [0, -10, 0] and through_sum == 3
     assert {"(0, −10, 0)", "3 to each", "(0, −100, 0)", "(6, 3, 1)/10"} <= texts
     _, cache = cross_entropy(np.log(u)[None], np.array([1]))
-    np.testing.assert_allclose(u * (direct + through_sum), cross_entropy_backward(30.0, cache)[0])
-
-
-# Counting ---------------------------------------------------------------------------------------------------
-
-
-def text(length=200, V=5):
-    return np.random.default_rng(0).choice(V, size=length, p=np.arange(1, V + 1) / (V * (V + 1) / 2))
-
-
-def test_pairs_are_counted_in_order():
-    assert count_pairs([0, 1, 1, 0, 1], 3).tolist() == [[0, 2, 0], [1, 1, 0], [0, 0, 0]]
-    with pytest.raises(ValueError, match="tokens: expected integers 0 … 2"):
-        count_pairs([0, 3], 3)
-
-
-def test_no_conditional_has_a_smaller_loss_than_the_counted_one():
-    n = count_pairs(text(), 5)
-    best, rng = counts.bigram_loss(n), np.random.default_rng(1)
-    for _ in range(50):
-        nearby, _ = softmax(np.log(counts.conditional(n, 0.01)) + 0.1 * rng.standard_normal((5, 5)))
-        assert counts.mean_cost(n, nearby) > best
-    assert best < counts.unigram_loss(n) < np.log(5)
-
-
-def test_the_loss_of_counts_is_the_shipped_loss_of_the_text():
-    tokens, z = text(), np.random.default_rng(2).standard_normal((5, 5))
-    shipped, _ = cross_entropy(z[tokens[:-1]], tokens[1:])
-    np.testing.assert_allclose(counts.mean_cost(count_pairs(tokens, 5), softmax(z)[0]), shipped)
-
-
-def test_what_never_occurs_costs_nothing_and_what_was_never_counted_everything():
-    n = count_pairs([0, 1, 0, 1, 2], 4)
-    assert counts.bigram_loss(n) == pytest.approx(2 / 4 * np.log(2))
-    assert counts.bigram_loss(n, of=count_pairs([2, 0], 4)) == pytest.approx(np.log(4))
-    assert counts.bigram_loss(n, of=count_pairs([0, 2], 4)) == np.inf
-    assert counts.bigram_loss(n, 0.5, count_pairs([0, 2], 4)) == pytest.approx(-np.log(0.5 / 4))
-
-
-def test_leave_one_out_is_what_its_name_says():
-    tokens = text(40)
-    n, cost = count_pairs(tokens, 5), 0.0
-    for c, v in zip(tokens[:-1], tokens[1:], strict=True):
-        others = n.copy()
-        others[c, v] -= 1
-        cost -= np.log(counts.conditional(others, 0.3)[c, v]) / 39
-    assert counts.leave_one_out_loss(n, 0.3) == pytest.approx(cost)
-    best = counts.best_added(n)
-    assert all(counts.leave_one_out_loss(n, best) <= counts.leave_one_out_loss(n, a) for a in counts.ADDED)
-
-
-def test_torch_descends_on_the_loss_of_the_text():
-    n = count_pairs(text(), 5)
-    rates = n.sum() / n.sum(axis=1, keepdims=True)
-    losses = torch_train(n, rates, 3)
-    assert losses[0] == pytest.approx(np.log(5)) and losses[2] < losses[1] < losses[0]
-    p = softmax(-(0.2 - counts.conditional(n)))[0]  # after one step at the rate 1 / n_c
-    assert losses[1] == pytest.approx(counts.mean_cost(n, p))
+    dz = cross_entropy_backward(30.0, cache)[0]
+    np.testing.assert_allclose(u * (direct + through_sum), dz)
+    assert dz.round(9).tolist() == [18, -21, 3] and "(18, −21, 3)" in texts
 
 
 # The answers, derived a second time -------------------------------------------------------------------------

@@ -2,95 +2,46 @@
 
 import numpy as np
 
-from handgrad.course.figures import COLOUR, DASHES, LINES, WIDTH, backward_graph, subplots
+from handgrad.course.figures import COLOUR, DASHES, LINES, backward_graph, subplots
 
 
-def three_steps(stages, right):
-    """One row of logits on its way to probabilities: {title: (V,)}, a bar for each token, one is right."""
-    fig, axes = subplots(1, len(stages), (WIDTH, 2.5))
-    for ax, (title, x) in zip(axes, stages.items(), strict=True):
-        colours = [COLOUR["blue" if j == right else "sky"] for j in range(len(x))]
-        bars = ax.bar(range(len(x)), x, color=colours)
-        ax.bar_label(bars, [f"{value:.3g}" for value in x], padding=2)
-        ax.set_xticks(range(len(x)), [f"{j}\n(right)" if j == right else str(j) for j in range(len(x))])
-        ax.set(title=title, ylim=(0, 1.2 * max(x)), yticks=[], xlabel="token")
-        ax.spines["left"].set_visible(False)
+def chances(curves):
+    """The probability of the right token after each step, {loss: (steps,)}, each named at its curve."""
+    fig, ax = subplots()
+    for n, (label, chance) in enumerate(curves.items()):
+        ax.semilogy(chance, color=COLOUR[LINES[n]], ls=DASHES[n])
+        ax.annotate(label, (60, chance[60]), (0, -14), textcoords="offset points", color=COLOUR[LINES[n]])
+    ax.set(xlabel="step", ylabel="probability of the right character", ylim=(1e-4, 2))
+    ax.set_yticks([1e-3, 1e-2, 1e-1, 1], ["1 in 1,000", "1 in 100", "1 in 10", "1"])
     return fig
 
 
 def integers():
     """One backward in integers: exponentials 6, 3, 1, the second token right, and 30 arriving."""
-    nodes = {"$u = e^z$": (0, 0), "sum": (0.95, 1), "÷": (1.9, 0), "$-\\ln p_1$": (3, 0)}
+    nodes = {"$z$": (0, 0), "exp": (1.5, 0), "sum": (2.4, 1), "÷": (3.1, 0), "$-\\ln p_1$": (4.6, 0)}
     edges = [
-        ("$u = e^z$", "÷", "(6, 3, 1)", "", "(0, −10, 0)"),
-        ("$u = e^z$", "sum", "", "", "3 to each"),
-        ("sum", "÷", "$U$ = 10", "", "3"),
+        ("$z$", "exp", "(ln 6, ln 3, 0)", "", "(18, −21, 3)"),
+        ("exp", "÷", "(6, 3, 1)", "", "(0, −10, 0)"),
+        ("exp", "sum", "", "", "3 to each"),
+        ("sum", "÷", "10", "", "3"),
         ("÷", "$-\\ln p_1$", "(6, 3, 1)/10", "", "(0, −100, 0)"),
     ]
     return backward_graph(nodes, edges, height=3.2)
 
 
-def layer():
-    """Softmax and loss with shapes: values forward, gradients backward."""
-    nodes = {
-        "$z$": (0, 0),
-        "softmax": (0.9, 0),
-        "mean of $-\\ln$": (2.2, 0),
-        "$L$": (3.2, 0),
-        "$q$": (1.5, 1),
-    }
-    edges = [
-        ("$z$", "softmax", "(B, T, V)", "", r"$\mathrm{d}z$"),
-        ("softmax", "mean of $-\\ln$", "$p$\n(B, T, V)", "", r"$\mathrm{d}p$"),
-        ("$q$", "mean of $-\\ln$", "(B, T, V)", "", ""),
-        ("mean of $-\\ln$", "$L$", "()", "", "1"),
-    ]
-    return backward_graph(nodes, edges, height=3.2)
-
-
-def reply(axes, p, targets, gradients):
-    """What comes back to four logits: probabilities beside what is wanted, and dz for several targets.
-
-    axes: two. p: (V,). targets, gradients: {label: (V,)}, in the same order; token 0 is the right one.
-    """
+def reply(axes, p, gradients, targets):
+    """On two axes: p (V,) beside targets {label: (V,)}, and what comes back, gradients {label: (V,)}."""
     above, below = axes
-    places, width = np.arange(len(p)), 0.8 / len(gradients)
+    places = np.arange(len(p))
     above.bar(places, p, 0.8, color=COLOUR["sky"], label="$p$")
     for n, (label, q) in enumerate(targets.items()):
-        colour = COLOUR[("blue", "vermilion")[n]]
-        above.hlines(q, places - 0.45, places + 0.45, color=colour, lw=2, ls=DASHES[n], label=f"$q$, {label}")
+        look = dict(color=COLOUR[LINES[n]])
+        above.hlines(q, places - 0.45, places + 0.45, lw=2, ls=DASHES[n], label=f"$q$, {label}", **look)
+        below.bar(places + 0.4 * n - 0.2, gradients[label], 0.4, label=label, **look)
     above.set(ylim=(0, 1.35), title="probabilities")
     above.legend(loc="upper right", fontsize=9)
-    for n, (label, dz) in enumerate(gradients.items()):
-        shift = (n - (len(gradients) - 1) / 2) * width
-        below.bar(places + shift, dz, width, color=COLOUR[("blue", "vermilion")[n]], label=label)
-    below.axhline(0, color=COLOUR["grey"], lw=0.8, ls="-")
+    below.axhline(0, color=COLOUR["grey"], lw=0.8)
     below.set(ylim=(-1.05, 0.65), title="what comes back, $dz$", xlabel="token")
     below.legend(loc="lower right", fontsize=9)
     for ax in axes:
         ax.set_xticks(places, ["0\n(right)", *map(str, places[1:])])
-
-
-def mislabelled(x, plotted, meant):
-    """Two losses against x (n,): the curve as printed, and the one that the printed axis label promises."""
-    fig, ax = subplots(size=(WIDTH, 3.0))
-    ax.plot(x, plotted, label="as plotted: logits $(x, -x)$")
-    ax.plot(x, meant, label="as labelled: logits $(x, 0)$")
-    ax.axvline(0, color=COLOUR["grey"], lw=0.8, ls=":")
-    ax.set(xlabel="$x$", ylabel="loss if token 0 is right", ylim=(0, None))
-    ax.legend(loc="upper right")
-    return fig
-
-
-def excesses(curves, laws):
-    """How far above the optimum, against updates, both logarithmic: {label: (updates, excess)} and laws."""
-    fig, ax = subplots(size=(WIDTH, 3.7))
-    for n, (label, (updates, excess)) in enumerate(curves.items()):
-        ax.loglog(updates, excess, color=COLOUR[LINES[n]], ls=DASHES[n], label=label)
-    for label, (updates, excess) in laws.items():
-        ax.loglog(updates, excess, color=COLOUR["black"], ls=":", lw=1.2, label=label)
-    ax.axhline(1e-3, color=COLOUR["grey"], lw=0.8, ls="-")
-    ax.annotate("$10^{-3}$ nats", (1, 1e-3), (0, 4), textcoords="offset points", fontsize=9)
-    ax.set(xlabel="update", ylabel="nats above the optimum")
-    fig.legend(loc="outside upper left", ncols=2)
-    return fig
