@@ -43,6 +43,13 @@ def leaf(x):
     return torch.tensor(x, requires_grad=True)
 
 
+def test_the_perplexity_of_text_among_padding():
+    p = np.array([0.5, 0.1, 0.25, 0.9, 0.9])  # three of the text, two pads
+    of_all, of_text = np.exp(-np.log(p).mean()), np.exp(-np.log(p[:3]).mean())
+    mine = solution("text_perplexity")(symbols("P"), 3, 2, symbols("c"))
+    assert abs(mine.subs({"P": of_all, "c": -np.log(0.9)}) - of_text) < 1e-12
+
+
 def test_the_weighted_mean_is_that_of_torch():
     for case in judge.find("weighted_dz").cases:
         z, targets, w = case.inputs
@@ -52,13 +59,7 @@ def test_the_weighted_mean_is_that_of_torch():
         np.testing.assert_allclose(solution("weighted_dz")(z, targets, w), logits.grad, atol=1e-14)
 
 
-def test_the_focal_loss_and_the_teacher_against_autograd():
-    for case in judge.find("focal_dz").cases:
-        z, targets, gamma = case.inputs
-        logits = leaf(z)
-        r = logits.softmax(-1).gather(-1, torch.tensor(targets)[..., None])
-        (-((1 - r) ** gamma) * r.log()).mean().backward()
-        np.testing.assert_allclose(solution("focal_dz")(z, targets, gamma), logits.grad, atol=1e-12)
+def test_the_teacher_against_autograd():
     for case in judge.find("distill_dz").cases:
         z, teacher, tau = case.inputs
         logits, wanted = leaf(z), torch.tensor(teacher / tau).log_softmax(-1)
@@ -120,22 +121,6 @@ def weighted_by_shipped_lines(z, targets, w):
     return cross_entropy_backward(1.0, cache) * cache["m"] * share[..., None] / share.sum()
 
 
-def focal_as_a_factor(z, targets, gamma):
-    p = soft(z)
-    r = np.take_along_axis(p, targets[..., None], -1)
-    factor = (1 - r) ** gamma - gamma * r * (1 - r) ** (gamma - 1) * np.log(r)
-    p -= np.arange(z.shape[-1]) == targets[..., None]
-    return factor * p / (z.shape[0] * z.shape[1])
-
-
-def focal_through_softmax(z, targets, gamma):
-    p = soft(z)
-    one_hot = targets[..., None] == np.arange(z.shape[-1])
-    slope = gamma * (1 - p) ** (gamma - 1) * np.log(p) - (1 - p) ** gamma / p
-    dp = np.where(one_hot, slope, 0) / targets.size
-    return p * (dp - (p * dp).sum(-1, keepdims=True))
-
-
 def distill_by_loops(z, teacher, tau):
     dz, (B, T, _) = np.zeros_like(z), z.shape
     for b in range(B):
@@ -171,7 +156,10 @@ RIGHT = {
         p - delta + lam * diff(log_U**2, log_U) * p,
     ),
     "weighted_dz": (weighted_by_loops, weighted_by_shipped_lines),
-    "focal_dz": (focal_as_a_factor, focal_through_softmax),
+    "text_perplexity": (
+        lambda P, n, k, c: P * (P / exp(c)) ** (k / n),
+        lambda P, n, k, c: exp(log(P) + k / n * (log(P) - c)),
+    ),
     "distill_dz": (distill_by_loops, distill_through_softmax),
     "pair_gradients": (pairs_by_shipped_lines, pairs_by_halves),
 }
