@@ -2,9 +2,9 @@
 
 Importing this module sets Matplotlib's defaults and, inside Jupyter, shows figures as SVG. What one chapter
 alone draws is in ``handgrad.chapters.TOPIC.figures``. Here is what they share: ``losses`` of trainings,
-``fault_table``, ``heat_map`` and ``heat_maps``, ``backward_graph``. A notebook imports its chapter's figures
-as ``figures`` and this module as ``shared``. Each function returns a ``Figure``, which a notebook shows by
-calling it last in a cell; ``heat_map`` draws on given axes, for a figure that moves.
+``named_levels``, ``fault_table``, ``heat_map`` and ``heat_maps``, ``backward_graph``. A notebook imports its
+chapter's figures as ``figures`` and this module as ``shared``. Each function returns a ``Figure``, which a
+notebook shows by calling it last in a cell; ``named_levels`` and ``heat_map`` draw on given axes.
 
 >>> from handgrad.course.figures import COLOUR, subplots
 >>> fig, ax = subplots()
@@ -173,6 +173,17 @@ def losses(
         ax.figure.legend(loc="outside upper left", ncols=columns)
     _name_levels(ax, levels)
     return ax.figure
+
+
+def named_levels(ax, levels):
+    """Dotted lines across ax at levels {name: loss}, each with its name at the right end.
+
+    For few levels that lie apart; `losses` moves names that are close to each other.
+    """
+    for name, level in levels.items():
+        ax.axhline(level, color=COLOUR["black"], lw=1, ls=":", zorder=0)
+        where = dict(xycoords=ax.get_yaxis_transform(), textcoords="offset points", va="center")
+        ax.annotate(name, (1, level), (4, 0), **where)
 
 
 def _name_levels(ax, levels):

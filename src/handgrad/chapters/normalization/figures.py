@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from handgrad.course.figures import COLOUR, LINES, MARKS, WIDTH, backward_graph, subplots
+from handgrad.course.figures import COLOUR, LINES, MARKS, WIDTH, backward_graph, named_levels, subplots
 
 DIRECTIONS = np.array([[1, 1, 1], [1, 0, -1], [1, -2, 1]]) / np.sqrt([[3], [2], [6]])  # 1, x̂ and u
 MIXED = ["𝟏", "x̂", "u"]
@@ -47,16 +47,7 @@ def ends(losses, levels):
         ax.plot(places, np.where(y < top, y, np.nan), MARKS[n], label=label, **look)
         lost = ~(y < top)
         ax.plot(places[lost], np.full(lost.sum(), 0.96 * top), "x", mew=2.5, **look)
-    for name, level in levels.items():
-        ax.axhline(level, color=COLOUR["black"], lw=1, ls=":", zorder=0)
-        ax.annotate(
-            name,
-            (1, level),
-            (4, 0),
-            xycoords=ax.get_yaxis_transform(),
-            textcoords="offset points",
-            va="center",
-        )
+    named_levels(ax, levels)
     ax.set_xticks(range(len(those)), [*those])
     ax.set(ylim=(0, top), xlim=(-0.5, len(those) - 0.5), ylabel="loss in nats per letter")
     fig.legend(loc="outside upper left", ncols=2)
