@@ -7,8 +7,7 @@ from judging import check_answers, solution
 from sympy import Rational, diff, exp, log, simplify, symbols
 from torch.nn import functional
 
-from handgrad import manual
-from handgrad.chapters.linear_and_embedding import bigram, figures, trials
+from handgrad.chapters.linear_and_embedding import figures
 from handgrad.course import judge
 from handgrad.course.figures import subplots
 
@@ -24,38 +23,6 @@ def test_a_table_shows_every_number_and_a_dot_for_0():
     fig, ax = subplots()
     figures.table(ax, [[1, 0], [-2, 3.5]], "dW", rows=["a", "b"], reach=4)
     assert [text.get_text() for text in ax.texts] == ["1", "·", "−2", "3.5"]
-
-
-# What the chapter computes with -----------------------------------------------------------------------------
-
-
-def test_counts_and_entropies():
-    tokens = np.array([0, 1, 0, 1, 2])
-    counts = manual.count_pairs(tokens)
-    assert counts.shape == (96, 96) and counts[0, 1] == 2 and counts.sum() == 4
-    np.testing.assert_allclose(bigram.entropy(np.array([1.0, 1, 0, 2])), 1.5 * np.log(2))
-
-
-def test_a_truncated_table_has_its_rank_and_is_nearest():
-    counts = manual.count_pairs(manual.split()[1])
-    log_counts = np.log(counts + 0.5)
-    centred = log_counts - log_counts.mean(axis=1, keepdims=True)
-    for r in (2, 7):
-        cut = bigram.truncated(counts, r, 0.5)
-        assert np.linalg.matrix_rank(cut) == r
-        values = np.linalg.svd(centred, compute_uv=False)
-        np.testing.assert_allclose(((cut - centred) ** 2).sum(), (values[r:] ** 2).sum())
-    whole = bigram.truncated(counts, 96, 0.5)
-    p, q = (np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (whole, log_counts))
-    np.testing.assert_allclose(p, q, atol=1e-12)
-
-
-def test_both_parts_add_up_to_the_gradient_of_the_table():
-    rng = np.random.default_rng(0)
-    E, dz, tokens = rng.normal(size=(5, 2)), rng.normal(size=(3, 5)), np.array([1, 3, 1])
-    leaf = torch.tensor(E, requires_grad=True)
-    (leaf[torch.tensor(tokens)] @ leaf.T).backward(torch.tensor(dz))
-    np.testing.assert_allclose(sum(trials.both_parts(tokens, dz, E)), leaf.grad, rtol=1e-12)
 
 
 # The answers, derived a second time -------------------------------------------------------------------------

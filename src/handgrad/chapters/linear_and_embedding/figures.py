@@ -2,51 +2,64 @@
 
 import numpy as np
 
-from handgrad.course.figures import COLOUR, DIVERGING, LABEL, LINES, MARKS, WIDTH, backward_graph, subplots
+from handgrad.course.figures import (
+    COLOUR,
+    DASHES,
+    DIVERGING,
+    LABEL,
+    LINES,
+    MARKS,
+    WIDTH,
+    backward_graph,
+    named_levels,
+    subplots,
+)
 
 
-def table(ax, values, title, rows=None, columns=None, colour="blue", reach=None):
-    """A matrix (R, C) as a table of numbers, 0 written as a pale dot; with `reach` its cells are coloured.
-
-    rows, columns: their names. reach: the number at both ends of the colours, or None for white cells.
-    """
-    values = np.asarray(values, float)
-    shade = values if reach else 0 * values
-    ax.imshow(shade, cmap=DIVERGING, vmin=-2 * (reach or 1), vmax=2 * (reach or 1), aspect="equal")
-    for (i, j), value in np.ndenumerate(values):
-        look = dict(color=COLOUR["grey"]) if value == 0 else dict(color="black")
-        text = "·" if value == 0 else f"{value:g}".replace("-", "−")
-        ax.text(j, i, text, ha="center", va="center", fontsize=LABEL, **look)
-    ax.set_xticks(np.arange(values.shape[1] - 1) + 0.5, minor=True)
-    ax.set_yticks(np.arange(values.shape[0] - 1) + 0.5, minor=True)
-    ax.grid(which="minor", color="#D9D9D9", lw=0.8, ls="-")
-    ax.set_xticks(range(len(columns or [])), columns or [], fontsize=LABEL)
-    ax.set_yticks(range(len(rows or [])), rows or [], fontsize=LABEL)
-    ax.tick_params(which="both", length=0)
-    ax.set_title(title, fontsize=LABEL, color=COLOUR[colour], loc="center")
-    ax.spines[:].set_visible(True)
-    for spine in ax.spines.values():
-        spine.set(color=COLOUR[colour], lw=1.4)
-
-
-def product(values, gradients):
-    """X, W, Y above, their gradients below, each below its own: {title: matrix} twice, in the same order."""
-    widths = [np.shape(matrix)[1] for matrix in values.values()]
-    fig, axes = subplots(2, 3, (WIDTH, 4.0), width_ratios=widths)
-    for line, colour, matrices in zip(axes, ("blue", "vermilion"), (values, gradients), strict=True):
-        for ax, (title, matrix) in zip(line, matrices.items(), strict=True):
-            table(ax, matrix, title, colour=colour)
+def passage(characters, kept, width=43):
+    """A text (n,) in lines of so many characters: those that are `kept` (n,) marked, the others pale."""
+    lines = -(-len(characters) // width)
+    fig, ax = subplots(size=(WIDTH, 0.28 * lines))
+    ax.set(xlim=(0, width), ylim=(lines, 0))
+    ax.set_axis_off()
+    marked = dict(color=COLOUR["black"], fontweight="bold")
+    marked["bbox"] = dict(boxstyle="square,pad=0.12", fc=COLOUR["orange"], ec="none")
+    for n, (character, last) in enumerate(zip(characters, kept, strict=True)):
+        look = marked if last else dict(color=COLOUR["grey"])
+        where = dict(ha="center", va="center", family="monospace", fontsize=LABEL)
+        ax.text(n % width + 0.5, n // width + 0.5, character, **where, **look)
     return fig
 
 
-def one_hot(O, E, X):
-    """The look-up as a product: one-hot rows O (T, V), the table E (V, D), the rows X (T, D) so chosen."""
-    T, V = np.shape(O)
-    fig, axes = subplots(1, 3, (WIDTH, 2.7), width_ratios=[V, np.shape(E)[1] + 0.4, np.shape(X)[1] + 0.4])
-    positions, tokens = [f"t = {t}" for t in range(T)], [str(v) for v in range(V)]
-    table(axes[0], O, f"one-hot O  ({T}, {V})", positions, tokens)
-    table(axes[1], E, f"E  ({V}, {np.shape(E)[1]})", tokens)
-    table(axes[2], X, f"X = OE  ({T}, {np.shape(X)[1]})", positions)
+def table(ax, values, title, rows=(), reach=None):
+    """A matrix (R, C) as a table of numbers, 0 written as a pale dot.
+
+    rows: their names. reach: the number at both ends of the colours; None for white cells.
+    """
+    values = np.asarray(values, float)
+    shade = values if reach else 0 * values
+    ax.imshow(shade, cmap=DIVERGING, vmin=-2 * (reach or 1), vmax=2 * (reach or 1))
+    for (i, j), value in np.ndenumerate(values):
+        text = f"{value:g}".replace("-", "−") if value else "·"
+        colour = COLOUR["black" if value else "grey"]
+        ax.text(j, i, text, ha="center", va="center", fontsize=LABEL, color=colour)
+    ax.set_xticks([])
+    ax.set_yticks(range(len(rows)), rows, fontsize=LABEL)
+    ax.tick_params(length=0)
+    ax.set_title(title, fontsize=LABEL, loc="center")
+    ax.spines[:].set_visible(True)
+
+
+def equation(parts, signs, height=1.9):
+    """Matrices {title: (matrix, names of its rows)} side by side, a sign behind each but the last."""
+    widths = [np.shape(matrix)[1] + 0.8 * bool(rows) for matrix, rows in parts.values()]
+    fig, axes = subplots(1, len(parts), (WIDTH, height), width_ratios=widths)
+    for ax, (title, (matrix, rows)) in zip(axes, parts.items(), strict=True):
+        table(ax, matrix, title, rows)
+    for ax, sign in zip(axes, signs, strict=False):
+        place = dict(xycoords="axes fraction", textcoords="offset points", ha="center", va="center")
+        ax.annotate(sign, (1, 0.5), (11, 0), fontsize=LABEL + 2, **place)
+    fig.get_layout_engine().set(w_pad=0.14)
     return fig
 
 
@@ -57,44 +70,32 @@ def layer():
     edges = [
         ("$E$", "look up", "", "", "sparse $\\mathrm{d}E$"),
         ("$E$", r"$\times E^{\top}$", "$E$ (V, D)", "", "dense $\\mathrm{d}E$"),
-        ("look up", r"$\times W + b$", "$X$\n(B, T, D)", "", r"$\mathrm{d}X$"),
+        ("look up", r"$\times W + b$", "$X$\n(T, D)", "", r"$\mathrm{d}X$"),
         ("$W$, $b$", r"$\times W + b$", "(D, D), (D,)", "", r"$\mathrm{d}W$, $\mathrm{d}b$"),
-        (r"$\times W + b$", r"$\times E^{\top}$", "$Y$\n(B, T, D)", "", "$\\mathrm{d}Y$"),
-        (r"$\times E^{\top}$", "$L$", "$Z$\n(B, T, V)", "", r"$\mathrm{d}Z$"),
+        (r"$\times W + b$", r"$\times E^{\top}$", "$Y$\n(T, D)", "", "$\\mathrm{d}Y$"),
+        (r"$\times E^{\top}$", "$L$", "$Z$\n(T, V)", "", r"$\mathrm{d}Z$"),
     ]
     return backward_graph(nodes, edges, height=4.4)
 
 
-def two_gradients(axes, tokens, look_up, head, reach):
-    """What the look-up and what the head send to each row of E: two tables (V, D) on two axes."""
-    rows = [f"token {v}" + " ●" * int((np.asarray(tokens) == v).sum()) for v in range(len(look_up))]
-    table(axes[0], look_up, "from the look-up", rows, colour="vermilion", reach=reach)
-    table(axes[1], head, "from the head", colour="vermilion", reach=reach)
+def two_gradients(axes, words, look_up, head):
+    """What the look-up and what the head send to each row of E, words (V,): two tables (V, D) on two axes."""
+    table(axes[0], look_up, "from the look-up", words, reach=15)
+    table(axes[1], head, "from the head", reach=15)
 
 
-def by_rank(ranks, curves, levels):
-    """Losses by the rank of a table: curves {label: a list of losses for each rank}, levels {name: loss}."""
-    fig, ax = subplots(size=(WIDTH, 3.9))
-    for n, (label, losses) in enumerate(curves.items()):
-        losses = [np.atleast_1d(x) for x in losses]
+def by_rank(curves, levels):
+    """Losses by rank, curves {label: {rank: losses}}, lines through their means; levels {name: loss}."""
+    fig, ax = subplots(size=(WIDTH, 3.6))
+    for n, (label, ends) in enumerate(curves.items()):
         look = dict(color=COLOUR[LINES[n]], marker=MARKS[n])
-        ax.plot(ranks, [np.median(x) for x in losses], ls=("-", "--", "-.")[n], label=label, **look)
-        for r, x in zip(ranks, losses, strict=True):
-            ax.plot([r] * len(x), x, ls="none", alpha=0.6, **look)
-    for name, level in levels.items():
-        ax.axhline(level, color=COLOUR["black"], lw=1, ls=":")
-        ax.annotate(
-            name,
-            (1, level),
-            (4, 0),
-            xycoords=ax.get_yaxis_transform(),
-            textcoords="offset points",
-            va="center",
-            fontsize=LABEL - 2,
-        )
+        ax.plot([*ends], [np.mean(those) for those in ends.values()], ls=DASHES[n], label=label, **look)
+        for r, those in ends.items():
+            ax.plot(0 * np.asarray(those) + r, those, ls="none", **look)
+    named_levels(ax, levels)
     ax.set_xscale("log", base=2)
-    ax.set_xticks(ranks, [str(r) for r in ranks])
-    ax.minorticks_off()
+    ax.set_xticks([*ends], [*map(str, ends)])
     ax.set(xlabel="rank r", ylabel="loss in nats per character")
-    fig.legend(loc="outside upper left", ncols=2)
+    if len(curves) > 1:
+        fig.legend(loc="outside upper left", ncols=len(curves))
     return fig
