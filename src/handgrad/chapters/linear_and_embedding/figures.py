@@ -31,10 +31,10 @@ def passage(characters, kept, width=43):
     return fig
 
 
-def table(ax, values, title, rows=(), reach=None):
+def table(ax, values, title, rows=(), columns=(), reach=None):
     """A matrix (R, C) as a table of numbers, 0 written as a pale dot.
 
-    rows: their names. reach: the number at both ends of the colours; None for white cells.
+    rows, columns: their names. reach: the number at both ends of the colours; None for white cells.
     """
     values = np.asarray(values, float)
     shade = values if reach else 0 * values
@@ -43,23 +43,28 @@ def table(ax, values, title, rows=(), reach=None):
         text = f"{value:g}".replace("-", "−") if value else "·"
         colour = COLOUR["black" if value else "grey"]
         ax.text(j, i, text, ha="center", va="center", fontsize=LABEL, color=colour)
-    ax.set_xticks([])
-    ax.set_yticks(range(len(rows)), rows, fontsize=LABEL)
+    ax.xaxis.tick_top()
+    ax.set_xticks(range(len(columns)), columns, fontsize=LABEL, color=COLOUR["vermilion"])
+    rows = [str(name).replace("-", "−") for name in rows]
+    ax.set_yticks(range(len(rows)), rows, fontsize=LABEL, color=COLOUR["blue"])
     ax.tick_params(length=0)
     ax.set_title(title, fontsize=LABEL, loc="center")
     ax.spines[:].set_visible(True)
 
 
 def equation(parts, signs, height=1.9):
-    """Matrices {title: (matrix, names of its rows)} side by side, a sign behind each but the last."""
-    widths = [np.shape(matrix)[1] + 0.8 * bool(rows) for matrix, rows in parts.values()]
+    """Matrices side by side, a sign behind each but the last.
+
+    parts: {title: (matrix, names of its rows, of its columns)}, the names may be left out.
+    """
+    widths = [np.shape(matrix)[1] for matrix, *_ in parts.values()]
     fig, axes = subplots(1, len(parts), (WIDTH, height), width_ratios=widths)
-    for ax, (title, (matrix, rows)) in zip(axes, parts.items(), strict=True):
-        table(ax, matrix, title, rows)
+    for ax, (title, (matrix, *names)) in zip(axes, parts.items(), strict=True):
+        table(ax, matrix, title, *names)
     for ax, sign in zip(axes, signs, strict=False):
         place = dict(xycoords="axes fraction", textcoords="offset points", ha="center", va="center")
-        ax.annotate(sign, (1, 0.5), (11, 0), fontsize=LABEL + 2, **place)
-    fig.get_layout_engine().set(w_pad=0.14)
+        ax.annotate(sign, (1, 0.5), (9, 0), fontsize=LABEL + 2, **place)
+    fig.get_layout_engine().set(w_pad=0.1)
     return fig
 
 
