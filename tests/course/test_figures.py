@@ -19,6 +19,7 @@ from handgrad.course.figures import (
     heat_map,
     heat_maps,
     losses,
+    named_levels,
     subplots,
 )
 
@@ -127,6 +128,14 @@ def test_names_of_levels_stand_apart_inside_and_in_order(levels, log):
     heights = [place.y0 for place in extents(fig, texts).values()]
     assert heights == sorted(heights)
     assert texts[0].get_fontsize() == NAME
+
+
+def test_named_levels_are_named_at_their_height():
+    fig, ax = subplots()
+    named_levels(ax, {"low": 0.2, "high": 0.8})
+    names = [text(fig, name) for name in ("low", "high")]
+    assert [name.xy for name in names] == [(1, 0.2), (1, 0.8)] and inside(fig)
+    assert [line.get_ydata()[0] for line in ax.lines] == [0.2, 0.8]
 
 
 def test_apart_moves_no_more_than_it_must():
