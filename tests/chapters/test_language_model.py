@@ -189,20 +189,6 @@ def slopes(loss, x, step=1e-6):
     return found
 
 
-def test_bits_per_byte():
-    def by_loop(nats, length, real):
-        bits = size = 0
-        for b, t in np.ndindex(nats.shape):
-            if real[b, t]:
-                bits, size = bits - np.log2(np.exp(-nats[b, t])), size + length[b, t]
-        return bits / size
-
-    def weighted(nats, length, real):
-        return np.average((nats / length)[real], weights=length[real]) * np.log2(np.e)
-
-    check_answers("bits_per_byte", [by_loop, weighted])
-
-
 def test_unlikelihood_dz(rng):
     z, unwanted = rng.normal(size=(2, 3, 4)), np.array([[0, 1, 1], [3, 2, 0]])
 
@@ -223,7 +209,6 @@ def test_unlikelihood_dz(rng):
 
     np.testing.assert_allclose(by_jacobian(z, unwanted), slopes(loss, z), atol=1e-8)
     np.testing.assert_allclose(by_difference(z, unwanted), slopes(loss, z), atol=1e-8)
-    check_answers("unlikelihood_dz", [by_difference])
 
 
 @pytest.mark.parametrize("certain", [35, 40, 800])
@@ -254,7 +239,6 @@ def test_min_p_dz(rng):
         return dz / m if m else dz
 
     np.testing.assert_allclose(by_place(z, y, 0.3), slopes(loss, z), atol=1e-8)
-    check_answers("min_p_dz", [by_place])
 
 
 def test_fading_memory_gradient(rng):
@@ -297,21 +281,7 @@ def test_fading_memory_gradient(rng):
         return table.grad.numpy()
 
     np.testing.assert_allclose(answer(E, w, y, 0.7), slopes(loss, E), atol=1e-8)
-    check_answers("fading_memory_gradient", [answer, by_torch])
-
-
-def test_ring_step(rng):
-    def by_list(q, k_new, v_new, k_ring, v_ring, t):
-        k, v, S = k_ring.copy(), v_ring.copy(), k_ring.shape[2]
-        k[:, :, t % S], v[:, :, t % S] = k_new, v_new
-        y = np.zeros_like(v_new)
-        for b, h in np.ndindex(q.shape[:2]):
-            rows = [place % S for place in range(max(0, t - S + 1), t + 1)]  # in the order of the text
-            a = softmax([k[b, h, row] @ q[b, h] / np.sqrt(q.shape[2]) for row in rows])
-            y[b, h] = sum(weight * v[b, h, row] for weight, row in zip(a, rows, strict=True))
-        return y, k, v
-
-    check_answers("ring_step", [by_list])
+    check_answers("fading_memory_gradient", [by_torch])
 
 
 def test_a_ring_is_attention_over_the_last_places(rng):

@@ -1,10 +1,10 @@
-"""Chapter 15: its exercises, derived again and solved otherwise; what it measures with."""
+"""Chapter 15: its exercises, derived again; what it measures with."""
 
 import numpy as np
 import pytest
 import torch
 from judging import check_answers, solution
-from sympy import Rational, Sum, simplify, sqrt, symbols
+from sympy import Rational
 
 from handgrad import optim
 from handgrad.chapters.optimizers import (
@@ -101,23 +101,7 @@ def test_nesterov_is_that_of_torch():
         np.testing.assert_allclose(p, theirs.detach().numpy(), rtol=1e-12)
 
 
-def test_nesterov_however_written():
-    def by_loops(p, u, g, eta, beta):
-        new, kept = np.empty_like(p), np.empty_like(u)
-        for i in np.ndindex(p.shape):
-            kept[i] = beta * u[i] + g[i]
-            new[i] = p[i] - eta * (g[i] + beta * kept[i])
-        return new, kept
-
-    def multiplied_out(p, u, g, eta, beta):
-        return p - eta * ((1 + beta) * g + beta**2 * u), g + beta * u
-
-    check_answers("nesterov_step", [by_loops, multiplied_out])
-
-
 # Exercise 2: the sum of a schedule --------------------------------------------------------------------------
-
-HALF = Rational(1, 2)
 
 
 def test_the_sum_is_that_of_the_rates():
@@ -130,18 +114,6 @@ def test_the_sum_is_that_of_the_rates():
 def test_at_every_point_the_floor_is_below_the_peak():
     of_name = [{s.name: x for s, x in p.items()} for p in judge.find("wsd_sum").points]
     assert all(p["floor"] < p["peak"] for p in of_name)
-
-
-def test_the_sum_however_written():
-    def collected(peak, floor, w, s, d):
-        return peak * (s + (w + d) * HALF) + floor * (d + 1) * HALF
-
-    def summed(peak, floor, w, s, d):
-        k = symbols("k")
-        rise = Sum(peak * k / w, (k, 1, w)).doit()
-        return rise + s * peak + Sum(peak - (peak - floor) * k / d, (k, 1, d)).doit()
-
-    check_answers("wsd_sum", [collected, summed])
 
 
 # Exercise 3: RMSProp ----------------------------------------------------------------------------------------
@@ -157,17 +129,6 @@ def test_rmsprop_is_that_of_torch():
         np.testing.assert_allclose(p.item() - before, float(solution("rmsprop_length")(0.5, 5, t)))
 
 
-def test_rmsprop_however_written():
-    def by_a_power(eta, n, t):
-        return eta * (1 - ((n - 1) / n) ** t) ** (-HALF)
-
-    def summed(eta, n, t):
-        k = symbols("k", integer=True)
-        return eta / sqrt(simplify(1 - (1 - 1 / n) ** t + 0 * k))
-
-    check_answers("rmsprop_length", [by_a_power, summed])
-
-
 # Exercise 4: a penalty under momentum -----------------------------------------------------------------------
 
 
@@ -178,16 +139,6 @@ def test_the_penalty_is_that_of_torch():
         p.grad = torch.zeros(1, dtype=torch.float64)
         optimizer.step()
     np.testing.assert_allclose(p.item(), solution("l2_momentum")(2.0, 0.3, 0.6, 0.5))
-
-
-def test_the_penalty_however_written():
-    def as_a_factor(p, eta, beta, lam):
-        return ((1 - eta * lam) ** 2 - eta * lam * beta) * p
-
-    def as_a_recurrence(p, eta, beta, lam):
-        return (1 + beta - eta * lam) * (1 - eta * lam) * p - beta * p
-
-    check_answers("l2_momentum", [as_a_factor, as_a_recurrence])
 
 
 # Exercise 5: backward through a step ------------------------------------------------------------------------
@@ -202,9 +153,5 @@ def by_torch(dp_new, du_new, u, g, eta, beta):
 
 
 def test_the_backward_is_that_of_autograd_and_however_written():
-    def with_einsum(dp_new, du_new, u, g, eta, beta):
-        dg = du_new - eta * dp_new
-        deta = -np.einsum("ij,ij->", dp_new, beta * u + g)
-        return dp_new.copy(), beta * dg, dg, deta, np.vdot(dg, u)
 
-    check_answers("momentum_backward", [by_torch, with_einsum])
+    check_answers("momentum_backward", [by_torch])

@@ -1,10 +1,10 @@
-"""Chapter 06: its exercises, derived again and solved otherwise; what it measures with."""
+"""Chapter 06: its exercises, derived again; what it measures with."""
 
 import numpy as np
 import pytest
 import torch
-from judging import check_answers, solution
-from sympy import Integer, Matrix, exp, log, simplify, symbols
+from judging import solution
+from sympy import Integer, Matrix, simplify, symbols
 
 from handgrad import blocks, check
 from handgrad.blocks import PLACEMENTS, transform, transform_backward
@@ -201,97 +201,6 @@ def test_reversible_against_autograd():
 
 
 # Right answers, written otherwise ---------------------------------------------------------------------------
-
-
-def stochastic_by_loops(dy, x, W, keep, p):
-    dx, dW = dy.copy(), np.zeros_like(W)
-    for b, t in np.ndindex(*x.shape[:2]):
-        if keep[b]:
-            dx[b, t] += W @ dy[b, t] / (1 - p)
-            dW += np.outer(x[b, t], dy[b, t]) / (1 - p)
-    return dx, dW
-
-
-def stochastic_by_selection(dy, x, W, keep, p):
-    kept, D = keep == 1, x.shape[-1]
-    dx = dy.copy()
-    dx[kept] = dy[kept] @ (np.eye(D) + W.T / (1 - p))
-    return dx, x[kept].reshape(-1, D).T @ dy[kept].reshape(-1, D) / (1 - p)
-
-
-def layer_scale_by_matrix(dy, x, W, a):
-    rows_x, rows_dy = x.reshape(-1, x.shape[-1]), dy.reshape(-1, x.shape[-1])
-    dW = (rows_x.T @ rows_dy) * a
-    return dy @ (np.eye(len(a)) + W * a).T, dW, ((rows_x.T @ rows_dy) * W).sum(axis=0)
-
-
-def layer_scale_by_loops(dy, x, W, a):
-    dx, dW, da = dy.copy(), np.zeros_like(W), np.zeros_like(a)
-    for b, t in np.ndindex(*x.shape[:2]):
-        dx[b, t] += W @ (a * dy[b, t])
-        dW += np.outer(x[b, t], a * dy[b, t])
-        da += dy[b, t] * (x[b, t] @ W)
-    return dx, dW, da
-
-
-def highway_by_tanh(dy, x, f, W):
-    t = np.tanh(x @ W / 2)  # the gate is (1 + t)/2
-    ds = dy * (f - x) * (1 - t**2) / 4
-    return (
-        dy * (1 - t) / 2 + np.einsum("bte,de->btd", ds, W),
-        dy * (1 + t) / 2,
-        np.tensordot(x, ds, ((0, 1), (0, 1))),
-    )
-
-
-def highway_by_loops(dy, x, f, W):
-    dx, df, dW = np.zeros_like(x), np.zeros_like(x), np.zeros_like(W)
-    for b, t in np.ndindex(*x.shape[:2]):
-        g = 1 / (1 + np.exp(-(x[b, t] @ W)))
-        jacobian = np.diag(g * (1 - g) * (f[b, t] - x[b, t]))
-        df[b, t], dx[b, t] = g * dy[b, t], (1 - g) * dy[b, t] + W @ jacobian @ dy[b, t]
-        dW += np.outer(x[b, t], jacobian @ dy[b, t])
-    return dx, df, dW
-
-
-def reversible_by_names(du, dv, u, v, A, C):
-    z = v - np.tanh(u @ C)
-    x = u - np.tanh(z @ A)
-    all_du = du + np.einsum("bte,de->btd", dv / np.cosh(u @ C) ** 2, C)
-    return x, z, all_du, dv + np.einsum("bte,de->btd", all_du / np.cosh(z @ A) ** 2, A)
-
-
-def reversible_by_loops(du, dv, u, v, A, C):
-    x, z, dx, dz = (np.zeros_like(u) for _ in range(4))
-    for at in np.ndindex(*u.shape[:2]):
-        b = np.tanh(u[at] @ C)
-        z[at] = v[at] - b
-        a = np.tanh(z[at] @ A)
-        x[at] = u[at] - a
-        dx[at] = du[at] + C @ np.diag(1 - b**2) @ dv[at]
-        dz[at] = dv[at] + A @ np.diag(1 - a**2) @ dx[at]
-    return x, z, dx, dz
-
-
-RIGHT = {
-    "skip_share": (
-        lambda a, u, n: (1 + u**2 / a**2) ** (-n / 2),
-        lambda a, u, n: exp(n * (log(a) - log(a**2 + u**2) / 2)),
-    ),
-    "stochastic_depth_backward": (stochastic_by_loops, stochastic_by_selection),
-    "layer_scale_backward": (layer_scale_by_matrix, layer_scale_by_loops),
-    "highway_backward": (highway_by_tanh, highway_by_loops),
-    "reversible_backward": (reversible_by_names, reversible_by_loops),
-}
-
-
-@pytest.mark.parametrize("name", RIGHT)
-def test_right_answers_are_accepted_however_written(name):
-    check_answers(name, RIGHT[name])
-
-
-def test_every_exercise_has_been_solved_otherwise():
-    assert set(RIGHT) == set(judge.chapters()["residuals"])
 
 
 def test_the_paths_of_the_chapter_in_integers():

@@ -1,4 +1,7 @@
-"""The wrong answers of the hold-out are wrong, and right once repaired; see tools/score.py."""
+"""The wrong answers of the hold-out are wrong, and right once repaired; see tools/score.py.
+
+Repaired, they are five or more right answers an exercise that other people have written: all are accepted.
+"""
 
 import json
 
@@ -27,13 +30,14 @@ def is_right(exercise, function):
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_an_entry_is_wrong_and_its_repair_is_right(file):
     found = json.loads(file.read_text(encoding="utf-8"))
-    of_chapter = {e["exercise"] for e in found}
-    assert min(sum(e["exercise"] == name for e in found) for name in of_chapter) >= 5
+    for name in judge.chapters()[file.stem[3:]]:
+        assert sum(e["exercise"] == name for e in found) >= 5
     for entry in found:
         assert set(entry) == score.KEYS and entry["kind"] in ("slip", "idea", "two", "raises"), entry
         exercise = judge.find(entry["exercise"])
         assert not is_right(exercise, score.answer(entry["code"], exercise.name)), entry["about"]
-        assert is_right(exercise, score.answer(score.repaired(entry), exercise.name)), entry["about"]
+        verdict = exercise.judge(score.answer(score.repaired(entry), exercise.name))
+        assert verdict.status == "right" and callable(verdict.value), (entry["about"], verdict)
 
 
 def test_the_score_counts_what_a_verdict_says():
