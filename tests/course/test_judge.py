@@ -292,6 +292,13 @@ def test_what_is_not_found_is_still_described(answer, text):
     assert verdict.value is centre
 
 
+def test_an_exception_is_an_outcome_of_its_own():
+    verdict = SMALL.judge(helped)
+    assert verdict.status == "wrong" and repr(verdict).startswith("✗ centre: raises an error")
+    assert "Raises an error</strong>" in verdict._repr_html_()
+    assert "Wrong</strong>" in SMALL.judge(forgets)._repr_html_()
+
+
 def test_an_open_answer_without_a_name_is_not_yet():
     def stub(x, w, times):
         raise NotImplementedError("your turn")

@@ -58,7 +58,7 @@ def known(value, depth):
         kind = "list" if isinstance(value, list) else "tuple"
         return {kind: [encode(part, depth + 1) for part in value]}
     if isinstance(value, Failure):
-        return {"failure": [value.text[:TEXT], value.kind, value.unfinished]}
+        return {"failure": [value.text[:TEXT], value.kind, value.unfinished, value.raised]}
     if isinstance(value, inspect.Signature):
         rows = [[p.name, int(p.kind), p.default is not p.empty] for p in value.parameters.values()]
         return {"signature": rows}
@@ -102,8 +102,8 @@ def decode(said, depth=0):
             return array
         case {"formula": list(nodes)}:
             return formula(nodes)
-        case {"failure": [str(text), str(kind), bool(unfinished)]}:
-            return Failure(text[:TEXT], kind, unfinished)
+        case {"failure": [str(text), str(kind), bool(unfinished), bool(raised)]}:
+            return Failure(text[:TEXT], kind, unfinished, raised)
         case {"signature": list(rows)}:
             return inspect.Signature([parameter(*row) for row in rows])
         case {"stranger": str(name)}:

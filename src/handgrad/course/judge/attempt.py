@@ -35,6 +35,7 @@ class Failure:
     text: str
     kind: str
     unfinished: bool = False
+    raised: bool = False  # whether it is an exception of the answer
 
 
 class Elsewhere(Exception):
@@ -99,7 +100,7 @@ def failure(error, function):
         advice.append(TRANSPOSE)
     if re.search(r"\b(sum|mean|max)\((?!.*keepdims)", line) and an_axis_is_missing(message):
         advice.append(KEEP)
-    return Failure(" ".join([text, *advice]), type(error).__name__)
+    return Failure(" ".join([text, *advice]), type(error).__name__, raised=True)
 
 
 def at_the_line(error, file):

@@ -108,6 +108,7 @@ class Exercise:
             return self._verdict(RIGHT, text, value=answer, rows=rows)
         if flaw:
             return self._verdict(WRONG, flaw, rows=rows)
+        raises = any(isinstance(g, Failure) and g.raised for g in given)
         results = [self._results(g) for g in given]
         bad = [case.name for case, error in zip(self.cases, errors) if max(error.values()) > self.tolerance]
         if len(bad) == 1 and bad[0] in self.only and not self.search.told(results):
@@ -120,11 +121,11 @@ class Exercise:
         if found:
             kind = said(found, self.names)
             text = " ".join([kind, *self._right_ones(errors), *raised_in(given, self.cases)])
-            return self._verdict(WRONG, text, found, rows=rows)
+            return self._verdict(WRONG, text, found, rows=rows, raises=raises)
         text = " ".join([*self._ignored(answer), self._observe(given, errors), fails])
-        return self._verdict(WRONG, text.strip(), rows=rows)
+        return self._verdict(WRONG, text.strip(), rows=rows, raises=raises)
 
-    def _verdict(self, status, diagnosis, found=None, value=None, rows=()):
+    def _verdict(self, status, diagnosis, found=None, value=None, rows=(), raises=False):
         note = (
             "The numbers are errors relative to the largest expected number; beside them stand the shapes. "
             f"Allowed is {self.tolerance:.0e}. {REASON}"
@@ -140,6 +141,7 @@ class Exercise:
             note if rows else "",
             self.hints,
             found.line if found else "",
+            raises,
         )
 
     def _remembers(self, answer):

@@ -65,7 +65,7 @@ class Verdict:
     of the mistake, for when it is asked for; empty if it is not known, or told already. value: the learner's
     answer if it is right, the reference otherwise, so that later cells can go on. columns, rows: the
     evidence, as text. note: how it was judged. hints: for when they are asked for. line: the learner's line
-    alone, without what should stand there.
+    alone, without what should stand there. raises: whether a wrong answer raises an error in some case.
     """
 
     exercise: str
@@ -78,9 +78,15 @@ class Verdict:
     note: str = ""
     hints: tuple[str, ...] = ()
     line: str = ""
+    raises: bool = False
+
+    @property
+    def outcome(self):
+        """The status, in the words of its first line."""
+        return "raises an error" if self.raises else self.status
 
     def __repr__(self):
-        lines = [f"{MARK[self.status]} {self.exercise}: {self.status}", f"  {self.diagnosis}"]
+        lines = [f"{MARK[self.status]} {self.exercise}: {self.outcome}", f"  {self.diagnosis}"]
         if self.rows:
             table = [self.columns, *self.rows]
             widths = [max(map(len, column)) for column in zip(*table)]
@@ -103,10 +109,10 @@ class Verdict:
         if self.line:
             where = closed("Which line is it?", paragraph(self.line) + where)
         return (
-            f'<div role="group" aria-label="{escape(self.exercise)}: {self.status}" '
+            f'<div role="group" aria-label="{escape(self.exercise)}: {self.outcome}" '
             f'style="border-left:.4em solid {BAR[self.status]};padding:.4em 0 .4em .9em;margin:.4em 0">'
             f'<p style="margin:0 0 .3em"><strong><span aria-hidden="true">{MARK[self.status]}</span> '
-            f"{self.status.capitalize()}</strong>: {code(self.exercise)}</p>"
+            f"{self.outcome.capitalize()}</strong>: {code(self.exercise)}</p>"
             f'<p style="margin:.3em 0;max-width:46em">{prose(self.diagnosis)}</p>'
             f"{where}{self._table()}{hints}</div>"
         )
