@@ -1,13 +1,13 @@
 r"""Scaled dot-product attention, Vaswani et al. (2017), section 3.2.1.
 
-    forward    S = scale · Q Kᵀ + M        M is 0 where the mask is true, −∞ elsewhere
-               A = softmax(S)              row by row
+    forward    U = scale · Q Kᵀ + M        M is 0 where the mask is true, −∞ elsewhere
+               A = softmax(U)              row by row
                Y = A V
     backward   dV = Aᵀ dY
                dA = dY Vᵀ
-               dS = A ∘ (dA - rowsum(A ∘ dA))
-               dQ = scale · dS K
-               dK = scale · dSᵀ Q
+               dU = A ∘ (dA - rowsum(A ∘ dA))
+               dQ = scale · dU K
+               dK = scale · dUᵀ Q
 
 A query whose mask is false everywhere attends to nothing: its output and its gradient are 0.
 """
@@ -31,10 +31,10 @@ def attention(q, k, v, mask=None, scale=None, keep=None, p=0.0):
     xp = namespace(q)
     scale = 1 / root(q.shape[-1], q) if scale is None else scale
     check_number("scale", scale)
-    s = scale * (q @ k.mT)  # (..., T, S)
+    scores = scale * (q @ k.mT)  # (..., T, S)
     if mask is not None:
-        s = xp.where(whole_mask(mask, q, k), s, -inf)
-    a, normalised = softmax(s)  # (..., T, S)
+        scores = xp.where(whole_mask(mask, q, k), scores, -inf)
+    a, normalised = softmax(scores)  # (..., T, S)
     kept, dropped = dropout(a, keep, p)
     cache = {"q": q, "k": k, "v": v, "scale": scale, "a": a, "kept": kept}
     return kept @ v, cache | {"normalised": normalised, "dropped": dropped}
@@ -45,9 +45,9 @@ def attention_backward(dy, cache):
     check_array("dy", dy, (*cache["q"].shape[:-1], cache["v"].shape[-1]))
     dv = cache["kept"].mT @ dy  # (..., S, E)
     da = dropout_backward(dy @ cache["v"].mT, cache["dropped"])  # (..., T, S)
-    ds = softmax_backward(da, cache["normalised"])  # (..., T, S)
-    dq = cache["scale"] * (ds @ cache["k"])  # (..., T, K)
-    dk = cache["scale"] * (ds.mT @ cache["q"])  # (..., S, K)
+    dscores = softmax_backward(da, cache["normalised"])  # (..., T, S)
+    dq = cache["scale"] * (dscores @ cache["k"])  # (..., T, K)
+    dk = cache["scale"] * (dscores.mT @ cache["q"])  # (..., S, K)
     return dq, dk, dv
 
 

@@ -1,11 +1,11 @@
 r"""Attention in tiles, a block of queries by a block of keys at a time: no (T, S) array is ever held.
 
     forward    tile by tile, with the maximum m' of a row so far, and m before this tile:
-               z <- exp(m - m') z + rowsum(exp(S - m')),    Y <- exp(m - m') Y + exp(S - m') V
-               at the end Y <- Y / z,    ℓ = m + log z = log rowsum(exp(S))
+               z <- exp(m - m') z + rowsum(exp(U - m')),    Y <- exp(m - m') Y + exp(U - m') V
+               at the end Y <- Y / z,    ℓ = m + log z = log rowsum(exp(U))
     backward   D = rowsum(dY ∘ Y)                           equal to rowsum(A ∘ dA)
-               tile by tile, A = exp(S - ℓ) anew,    dS = A ∘ (dY Vᵀ - D)
-               dV += Aᵀ dY,    dQ += scale · dS K,    dK += scale · dSᵀ Q
+               tile by tile, A = exp(U - ℓ) anew,    dU = A ∘ (dY Vᵀ - D)
+               dV += Aᵀ dY,    dQ += scale · dU K,    dK += scale · dUᵀ Q
 
 The running sum is Milakov and Gimelshein (2018), section 3; Y without its denominator until the end is Rabe
 and Staats (2021), section 2, after Jang et al. (2019). Recomputation and D are Dao et al. (2022), algorithm 1
@@ -40,10 +40,10 @@ def flash_attention(q, k, v, mask=None, scale=None, causal=False, block=128):
     for i in rows:
         top, total = xp.full_like(q[..., i, :1], -np.inf), xp.zeros_like(q[..., i, :1])  # (..., b, 1)
         y_i = total @ xp.zeros_like(v[..., :1, :])  # (..., b, E)
-        for _, j, s in _tiles(i, cache):  # s (..., b, c)
-            before, top = top, xp.maximum(top, xp.max(s, axis=-1, keepdims=True))
+        for _, j, scores in _tiles(i, cache):  # (..., b, c)
+            before, top = top, xp.maximum(top, xp.max(scores, axis=-1, keepdims=True))
             shift = xp.where(xp.isfinite(top), top, 0)
-            fade, e = xp.exp(before - shift), xp.exp(s - shift)
+            fade, e = xp.exp(before - shift), xp.exp(scores - shift)
             total = fade * total + xp.sum(e, axis=-1, keepdims=True)
             y_i = fade * y_i + e @ v[..., j, :]
         blind, total = total == 0, xp.where(total == 0, 1, total)  # a blind query sees nothing: y = 0
@@ -62,11 +62,11 @@ def flash_attention_backward(dy, cache):
     dq = [xp.zeros_like(q[..., i, :]) for i in rows]
     dk, dv = ([xp.zeros_like(x[..., j, :]) for j in columns] for x in (k, v))
     for n, i in enumerate(rows):
-        for m, j, s in _tiles(i, cache):
-            a = xp.exp(s - cache["log_sum"][..., i, None])  # (..., b, c)
-            ds = a * (dy[..., i, :] @ v[..., j, :].mT - D[..., i, :])  # (..., b, c)
-            dq[n] = dq[n] + ds @ k[..., j, :]
-            dk[m] = dk[m] + ds.mT @ q[..., i, :]
+        for m, j, scores in _tiles(i, cache):
+            a = xp.exp(scores - cache["log_sum"][..., i, None])  # (..., b, c)
+            dscores = a * (dy[..., i, :] @ v[..., j, :].mT - D[..., i, :])  # (..., b, c)
+            dq[n] = dq[n] + dscores @ k[..., j, :]
+            dk[m] = dk[m] + dscores.mT @ q[..., i, :]
             dv[m] = dv[m] + a.mT @ dy[..., i, :]
     dq, dk, dv = (xp.concat(tiles, axis=-2) for tiles in (dq, dk, dv))
     return cache["scale"] * dq, cache["scale"] * dk, dv

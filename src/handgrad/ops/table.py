@@ -210,8 +210,8 @@ def _self_attention_backward(dy, cache):
 
 _ATTENTION_FORMULA = (
     r"d\mathbf{V}=\mathbf{A}^\top d\mathbf{Y},\; d\mathbf{A}=d\mathbf{Y}\,\mathbf{V}^\top,\; "
-    r"d\mathbf{S}=\mathbf{A}\circ(d\mathbf{A}-\mathrm{rowsum}(\mathbf{A}\circ d\mathbf{A})),\; "
-    r"d\mathbf{Q}=d\mathbf{S}\,\mathbf{K}/\sqrt{K},\; d\mathbf{K}=d\mathbf{S}^\top\mathbf{Q}/\sqrt{K}"
+    r"d\mathbf{U}=\mathbf{A}\circ(d\mathbf{A}-\mathrm{rowsum}(\mathbf{A}\circ d\mathbf{A})),\; "
+    r"d\mathbf{Q}=d\mathbf{U}\,\mathbf{K}/\sqrt{K},\; d\mathbf{K}=d\mathbf{U}^\top\mathbf{Q}/\sqrt{K}"
 )
 _MULTI_HEAD = dict(W_Q="D H*K", W_K="D H*K", W_V="D H*K", W_O="H*K D")
 _BIASES = dict(b_Q="H*K", b_K="H*K", b_V="H*K", b_O="D")
@@ -423,12 +423,12 @@ OPS = {
         inputs=dict(q="... T K", k="... S K", v="... S E"),
         leading=SEQUENCES,
         sizes=dict(B=2, T=3, S=4, K=2, E=2),
-        formula=r"\boldsymbol{\ell}=\log\mathrm{rowsum}(\exp\mathbf{S}),\; "
-        r"\mathbf{A}=\exp(\mathbf{S}-\boldsymbol{\ell}),\; "
+        formula=r"\boldsymbol{\ell}=\log\mathrm{rowsum}(\exp\mathbf{U}),\; "
+        r"\mathbf{A}=\exp(\mathbf{U}-\boldsymbol{\ell}),\; "
         r"\mathbf{D}=\mathrm{rowsum}(d\mathbf{Y}\circ\mathbf{Y}),\; "
-        r"d\mathbf{S}=\mathbf{A}\circ(d\mathbf{Y}\,\mathbf{V}^\top-\mathbf{D}),\; "
+        r"d\mathbf{U}=\mathbf{A}\circ(d\mathbf{Y}\,\mathbf{V}^\top-\mathbf{D}),\; "
         r"d\mathbf{V}=\mathbf{A}^\top d\mathbf{Y},\; "
-        r"d\mathbf{Q}=d\mathbf{S}\,\mathbf{K}/\sqrt{K},\; d\mathbf{K}=d\mathbf{S}^\top\mathbf{Q}/\sqrt{K}",
+        r"d\mathbf{Q}=d\mathbf{U}\,\mathbf{K}/\sqrt{K},\; d\mathbf{K}=d\mathbf{U}^\top\mathbf{Q}/\sqrt{K}",
         source="Dao et al. (2022), algorithm 1 and appendix B",
         chapter="19",
         options=lambda sizes, rng: dict(
