@@ -321,7 +321,7 @@ def _loops(dtype):
 
     @array("da", da="n S", a="n S")
     def softmax_backward(da, a, scale):
-        """da ← ds = scale ∘ a ∘ (da - Σ a ∘ da).
+        """da ← dscores = scale ∘ a ∘ (da - Σ a ∘ da).
 
         The sum is that of o ∘ do, which would be less work. But in float32 its rounding is not that of da,
         and where all da of a row are nearly equal, what is left of them is their rounding.

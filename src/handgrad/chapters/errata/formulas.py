@@ -29,7 +29,7 @@ def delta(i, j):
 
 
 def jacobian(rule, a):
-    """rule(a, i, j, m, n) at every place: (T, S, T, S), where entry (i, j, m, n) is ∂a_ij/∂s_mn."""
+    """rule(a, i, j, m, n) at every place: (T, S, T, S), where entry (i, j, m, n) is ∂a_ij/∂u_mn."""
     places = [np.ndindex(a.shape)] * 2
     return np.array([rule(a, *out, *at) for out in places[0] for at in np.ndindex(a.shape)]).reshape(
         a.shape + a.shape

@@ -40,7 +40,7 @@ def cut(T, H, K):
 
 def integers():
     """One query, two keys, two heads: scores, weights and outputs forward on the edges, gradients back."""
-    nodes = {rf"$\mathbf{{s}}_{h}$": (0, 1 - h) for h in range(2)}
+    nodes = {rf"$\mathbf{{u}}_{h}$": (0, 1 - h) for h in range(2)}
     nodes |= {rf"$\mathbf{{a}}_{h}$": (1.6, 1 - h) for h in range(2)}
     nodes |= {f"$o_{h}$": (3.1, 1 - h) for h in range(2)}
     nodes |= {r"$\mathbf{y}$": (4.4, 0.5), "$L$": (5.7, 0.5)}
@@ -48,7 +48,7 @@ def integers():
     told += [("(−ln 3, 0)", "(3, −3)", "(¼, ¾)", "(16, 0)", "2", "2")]
     edges = []
     for h, (scores, ds, weights, da, output, do) in enumerate(told):
-        s, a, o = rf"$\mathbf{{s}}_{h}$", rf"$\mathbf{{a}}_{h}$", f"$o_{h}$"
+        s, a, o = rf"$\mathbf{{u}}_{h}$", rf"$\mathbf{{a}}_{h}$", f"$o_{h}$"
         edges += [(s, a, scores, "", ds), (a, o, weights, "", da), (o, r"$\mathbf{y}$", output, "", do)]
     return backward_graph(nodes, [*edges, (r"$\mathbf{y}$", "$L$", "(5, −2)", "", "(2, 1)")], height=3.4)
 
