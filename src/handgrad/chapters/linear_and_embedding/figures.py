@@ -70,14 +70,14 @@ def equation(parts, signs, height=1.9):
 
 def layer():
     """Look-up, linear layer, and the table once more as the head: values forward, gradients back, shapes."""
-    nodes = {"$E$": (0, 0), "look up": (0.6, 1), r"$\times W + b$": (2.0, 1), r"$\times E^{\top}$": (3.4, 1)}
-    nodes |= {"$W$, $b$": (1.1, 2), "$L$": (4.6, 1)}
+    nodes = {"$E$": (0, 0), "look up": (0.6, 1), r"$\times W$": (2.0, 1), r"$\times E^{\top}$": (3.4, 1)}
+    nodes |= {"$W$": (1.1, 2), "$L$": (4.6, 1)}
     edges = [
         ("$E$", "look up", "", "", "sparse $\\mathrm{d}E$"),
         ("$E$", r"$\times E^{\top}$", "$E$ (V, D)", "", "dense $\\mathrm{d}E$"),
-        ("look up", r"$\times W + b$", "$X$\n(T, D)", "", r"$\mathrm{d}X$"),
-        ("$W$, $b$", r"$\times W + b$", "(D, D), (D,)", "", r"$\mathrm{d}W$, $\mathrm{d}b$"),
-        (r"$\times W + b$", r"$\times E^{\top}$", "$Y$\n(T, D)", "", "$\\mathrm{d}Y$"),
+        ("look up", r"$\times W$", "$X$\n(T, D)", "", r"$\mathrm{d}X$"),
+        ("$W$", r"$\times W$", "(D, D)", "", r"$\mathrm{d}W$"),
+        (r"$\times W$", r"$\times E^{\top}$", "$Y$\n(T, D)", "", "$\\mathrm{d}Y$"),
         (r"$\times E^{\top}$", "$L$", "$Z$\n(T, V)", "", r"$\mathrm{d}Z$"),
     ]
     return backward_graph(nodes, edges, height=4.4)
