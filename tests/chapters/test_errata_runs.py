@@ -140,7 +140,7 @@ def test_counts_are_those_of_torch():
 
 def test_masks_before_the_softmax_leak_nothing_from_several_seeds():
     for seed in range(5):
-        late, first = (masks.to_the_future(pair, seed=seed) for pair in (masks.stack.LAST, masks.stack.FIRST))
+        late, first = (masks.to_the_future(pair, seed=seed) for pair in (masks.LAST, masks.FIRST))
         assert first == 0 < 0.01 < late
         assert masks.to_later_inputs("decoder", seed=seed) == 0 < masks.to_later_inputs("encoder", seed=seed)
 

@@ -1,14 +1,11 @@
-"""Chapter 09: its exercises derived again; its leaking models."""
+"""Chapter 09: its exercises derived again."""
 
 import numpy as np
-import optree
-import pytest
 import torch
 from judging import solution
 
-from handgrad import check, model, ops
-from handgrad.chapters.masks import figures, leaks, stack
-from handgrad.config import Config, init
+from handgrad import ops
+from handgrad.chapters.masks import figures
 from handgrad.course import judge
 
 # The answers, derived a second time by automatic differentiation, or by trying ------------------------------
@@ -104,39 +101,6 @@ def test_the_cases_hold_what_the_exercises_promise():
     assert any(not mask.diagonal().all() for mask, _ in (c.inputs for c in judge.find("seen_through").cases))
     values = np.concatenate([case.inputs[0].ravel() for case in judge.find("count_leaks").cases])
     assert (values < 0).any() and ((values != 0) & (abs(values) < 1e-12)).any()
-
-
-# The leaking models -----------------------------------------------------------------------------------------
-
-SMALL = dict(kind="decoder", V=10, D=12, H=3, F=20, N=2, norm="pre", final_norm=True)
-SMALL |= dict(positions="learned", T_max=6, tied=False)
-
-
-def test_masked_first_the_stack_is_the_shipped_model():
-    config = Config(**SMALL)
-    params, batch = init(config, np.random.default_rng(0)), leaks.random_tokens(np.random.default_rng(1))
-    loss, grads = stack.loss_and_gradients(params, config, batch, ops.causal_mask(6))
-    wanted, wanted_grads = model.loss_and_gradients(params, config, batch)
-    assert loss == pytest.approx(wanted, rel=1e-14)
-    assert optree.tree_structure(grads) == optree.tree_structure(wanted_grads)
-    assert leaks.differ(grads, wanted_grads) < 1e-14
-
-
-@pytest.mark.parametrize("mask", [None, np.tri(5, 7, 1) > 0])
-def test_masked_last_has_the_right_gradient_of_the_wrong_function(mask):
-    rng = np.random.default_rng(2)
-    given = {
-        "q": rng.normal(size=(2, 5, 4)),
-        "k": rng.normal(size=(2, 7, 4)),
-        "v": rng.normal(size=(2, 7, 3)),
-    }
-    check.differences(check.Pair(*stack.LAST), rng, given, {"mask": mask})
-    late, first = stack.masked_last(**given, mask=mask), ops.attention(**given, mask=mask)
-    if mask is None:
-        np.testing.assert_array_equal(late[0], first[0])
-    else:
-        rho = late[1]["a"].sum(axis=-1, keepdims=True)
-        np.testing.assert_allclose(late[0], rho * first[0], rtol=1e-12)
 
 
 def test_the_figures_draw_what_they_are_given():

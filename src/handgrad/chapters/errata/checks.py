@@ -25,7 +25,6 @@ from ...ops import (
 )
 from ...train import dropout_from
 from ..attention import directory
-from ..masks import stack
 from ..multi_head import columns
 from . import counts, depth, formulas, losses, masks
 from .formulas import off
@@ -240,8 +239,8 @@ def matrix(attended, leaking, reported):
     x = np.random.default_rng(1).standard_normal((6, 5))
     mask = np.tri(6, dtype=bool)
     for name, kind, pair, share in (
-        ("E6", "late", stack.LAST, masks.to_the_future(stack.LAST)),
-        ("E9", "none", (attention, attention_backward), masks.to_later_inputs("encoder")),
+        ("E6", "late", masks.LAST, masks.to_the_future(masks.LAST)),
+        ("E9", "none", masks.FIRST, masks.to_later_inputs("encoder")),
     ):
         seen = mask if kind == "late" else None
         found[name] = {
@@ -345,7 +344,7 @@ def corrected(attended, leaking, reported):
         "known level": below(leaks["causal"], uniform),
         "falling loss": above(leaks["causal"], uniform),
     }
-    found["E6"] = causal | {"invariance": masks.to_the_future(stack.FIRST)}
+    found["E6"] = causal | {"invariance": masks.to_the_future(masks.FIRST)}
     found["E9"] = causal | {"invariance": masks.to_later_inputs("decoder")}
     found["E7"] = {
         "shapes": 0.0 if normalised(x, -1)[0].shape == x.shape else np.inf,

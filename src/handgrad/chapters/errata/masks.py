@@ -1,13 +1,22 @@
 """Masks: what leaks where one is missing, comes too late, or was thought of for one place only."""
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from ... import optim
 from ...config import Config, init
-from ...model import forward
-from ..masks import leaks, stack
+from ...mistakes import changed, edited
+from ...model import forward, loss_and_gradients
+from ...ops import attention, attention_backward, causal_mask
 from ..transformer import reach
 from .formulas import off
+
+# After the softmax comes dropout. In the late layer it gets the mask, and the scores get none.
+LATE = "scores = xp.where(whole_mask(mask, q, k), scores, -inf)"
+LATE += " → keep = xp.broadcast_to(whole_mask(mask, q, k), scores.shape)"
+OPEN = "np.tril(np.ones((T, T), dtype=bool)) → np.ones((T, T), dtype=bool)"
+FIRST, LAST = (attention, attention_backward), (edited(attention, LATE), attention_backward)
 
 
 def late(T=6, K=4, seed=0):
@@ -15,9 +24,8 @@ def late(T=6, K=4, seed=0):
     rng = np.random.default_rng(seed)
     q, k, v = 2 * rng.standard_normal((3, T, K))
     mask = np.tri(T, dtype=bool)
-    y, cache = stack.masked_last(q, k, v, mask)
-    right, kept = stack.FIRST[0](q, k, v, mask)
-    return cache["a"].sum(axis=1), kept["a"].sum(axis=1), off(y, right)
+    (y, cache), (right, kept) = (rule(q, k, v, mask) for rule, _ in (LAST, FIRST))
+    return cache["kept"].sum(axis=1), kept["a"].sum(axis=1), off(y, right)
 
 
 def to_the_future(pair, T=6, K=4, seed=0):
@@ -74,14 +82,15 @@ def trained(kind, seed, steps=400, V=10, rate=0.01):
     config = Config(
         "decoder", V=V, D=32, H=2, F=64, N=1, T_max=6, positions="learned", norm="pre", final_norm=True
     )
-    mask = None if kind == "none" else np.tri(6, dtype=bool)
-    pair = stack.LAST if kind == "late" else stack.FIRST
+    faults = {"none": (causal_mask, OPEN), "late": (attention, LATE)}
     rng = np.random.default_rng(seed)
     params = init(config, rng)
     state, losses = optim.adam_init(params), []
-    for _ in range(steps):
-        batch = leaks.random_tokens(rng, 32, 6, V)
-        loss, grads = stack.loss_and_gradients(params, config, batch, mask, pair)
-        params, state = optim.adam(params, grads, state, rate)
-        losses.append(float(loss))
+    with changed(*faults[kind]) if kind in faults else nullcontext():
+        for _ in range(steps):
+            tokens = rng.integers(0, V, (32, 7))
+            batch = {"tokens": tokens[:, :-1], "target_out": tokens[:, 1:]}
+            loss, grads = loss_and_gradients(params, config, batch)
+            params, state = optim.adam(params, grads, state, rate)
+            losses.append(float(loss))
     return np.array(losses)

@@ -28,29 +28,12 @@ def integers():
     names = [f"$u_{j}$" for j in range(3)]
     nodes = {name: (0, 1 - j) for j, name in enumerate(names)} | {"softmax": (1.5, 0)}
     nodes |= {f"$a_{j}$": (3.0, 1 - j) for j in range(3)} | {"$y$": (4.4, 0), "$L$": (5.6, 0)}
-    scores, pushes = ["ln 3", "0", "ln 4 − ∞"], ["−12", "+12", "0"]
+    scores, pushes = ["ln 3", "0", "−∞"], ["−12", "+12", "0"]
     weights, values, prices = ["¾", "¼", "0"], ["0", "64", "80"], ["0", "64", "80"]
     edges = [(name, "softmax", s, "", d) for name, s, d in zip(names, scores, pushes, strict=True)]
     edges += [("softmax", f"$a_{j}$", weights[j], "", prices[j]) for j in range(3)]
     edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", prices[j]) for j in range(3)]
     return backward_graph(nodes, [*edges, ("$y$", "$L$", "16", "", "1")], height=4.2)
-
-
-def graph():
-    """Masked attention forward and backward, with shapes; nothing comes back to the mask."""
-    nodes = {"Q": (0, 2), "K": (0, 0), "scores": (1.5, 1), "M": (2.3, 0), "+": (3.3, 2)}
-    nodes |= {"softmax": (5.1, 2), "V": (5.1, 0), "average": (6.3, 1), "L": (8.9, 1)}
-    edges = [
-        ("Q", "scores", "", "(T, K)", "dQ"),
-        ("K", "scores", "", "(S, K)", "dK"),
-        ("scores", "+", "U", "(T, S)", "dU"),
-        ("M", "+", "", "(T, S)", ""),
-        ("+", "softmax", "S", "", "dS"),
-        ("softmax", "average", "A", "(T, S)", "dA"),
-        ("V", "average", "", "(S, E)", "dV"),
-        ("average", "L", "Y", "(T, E)", "dY"),
-    ]
-    return backward_graph(nodes, edges, height=4.2)
 
 
 def answer(axes, a, du, on, keys):
@@ -68,23 +51,6 @@ def answer(axes, a, du, on, keys):
         ax.set_xlim(-0.5, len(keys) - 0.5)
         ax.set_xticks(places, keys)
         ax.tick_params(length=0)
-
-
-def by_position(losses, level):
-    """Losses {title: {way: (T,)}} by position, a panel for each way to read; level: (name, loss)."""
-    ways = list(next(iter(losses.values())))
-    fig, axes = subplots(1, len(ways), (WIDTH, 3.2), sharey=True)
-    marks = dict(zip(losses, "os^", strict=True))
-    for ax, way in zip(axes, ways, strict=True):
-        for title, found in losses.items():
-            ax.plot(np.maximum(found[way], 1e-4), marker=marks[title], label=title)
-        ax.axhline(level[1], color=COLOUR["black"], lw=1, ls=":")
-        ax.set_yscale("log")
-        ax.set(title=way, xlabel="position")
-    axes[0].set_ylabel("loss in nats per token")
-    axes[0].text(0, 1.15 * level[1], level[0], va="bottom")
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=len(losses))
-    return fig
 
 
 def shares(rho, following):
