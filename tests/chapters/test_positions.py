@@ -1,12 +1,11 @@
-"""Chapter 07: its exercises derived again; its task."""
+"""Chapter 07: its exercises derived again; its figures, and the table counted from 1."""
 
 import numpy as np
-import pytest
 import torch
 from judging import solution
 
 from handgrad import ops
-from handgrad.chapters.positions import figures, shift
+from handgrad.chapters.positions import figures
 from handgrad.course import judge
 from handgrad.ops.positions import rotary_backward
 
@@ -38,7 +37,9 @@ def table_loss(ds, table, reach):
 
 
 def frequency_loss(dy, x, omega):
-    return (dy * shift.torch_turned(x, torch.arange(x.shape[1])[:, None] * omega)).sum()
+    pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))  # (B, T, K/2)
+    angles = torch.arange(x.shape[1])[:, None] * omega
+    return (dy * torch.view_as_real(pairs * torch.exp(1j * angles)).flatten(-2)).sum()
 
 
 def tensors(*arrays):
@@ -117,37 +118,14 @@ def test_the_cases_hold_what_the_exercises_promise():
         assert 1 < angles.shape[-1] < dy.shape[-1] / 2
 
 
-# What the chapter draws and measures ------------------------------------------------------------------------
+# What the chapter says and draws -----------------------------------------------------------------------------
 
 
-def test_a_line_holds_different_tokens():
-    lines = shift.lines(np.random.default_rng(1), B=50, T=9)
-    assert lines.shape == (50, 9) and all(len(set(line)) == 9 for line in lines)
-    with pytest.raises(ValueError, match="at most 32"):
-        shift.lines(np.random.default_rng(1), T=33)
-
-
-def test_the_least_loss_of_one_who_sees_all_is_0_and_of_one_who_sees_nothing_is_largest():
-    assert shift.least(4, lambda order, t: order[:t]) == 0
-    np.testing.assert_allclose(shift.least(4, lambda order, t: 0), np.log(4))
-
-
-def test_clipped_scores_are_rotary_scores_within_the_reach():
-    q, k = np.random.default_rng(3).standard_normal((2, 2, 9, 6))
-    angles = ops.rotary_angles(9, 6)
-    free = ops.rotary(q, angles)[0] @ ops.rotary(k, angles)[0].mT / np.sqrt(6)
-    np.testing.assert_allclose(shift.clipped_scores(q, k, 8), free, rtol=1e-10, atol=1e-12)
-    clipped, near = shift.clipped_scores(q, k, 3), abs(np.subtract.outer(*[np.arange(9)] * 2)) <= 3
-    np.testing.assert_allclose(clipped[:, near], free[:, near], rtol=1e-10, atol=1e-12)
-    assert abs(clipped - free)[:, ~near].min() > 1e-6
-    far = ops.rotary(k[:, 8:], 3 * ops.rotary_angles(2, 6)[1:])[0]  # the last key, as if 3 places after
-    np.testing.assert_allclose(clipped[:, 0, 8], (q[:, 0] * far[:, 0]).sum(-1) / np.sqrt(6), rtol=1e-10)
-
-
-def test_the_turn_in_complex_numbers_is_ours():
-    x, angles = np.random.default_rng(2).standard_normal((2, 5, 6)), ops.rotary_angles(5, 6)
-    theirs = shift.torch_turned(torch.tensor(x), torch.tensor(angles))
-    np.testing.assert_allclose(theirs, ops.rotary(x, angles)[0], rtol=1e-12, atol=1e-14)
+def test_the_table_with_positions_and_columns_counted_from_1_is_the_same():
+    t, j = np.indices((50, 8)) + 1
+    angle = (t - 1) / 10000 ** ((j - 2 + j % 2) / 8)
+    counted = np.where(j % 2, np.sin(angle), np.cos(angle))
+    np.testing.assert_allclose(counted, ops.sinusoidal(50, 8), atol=1e-12)
 
 
 def test_the_figures_draw_what_they_are_given():
