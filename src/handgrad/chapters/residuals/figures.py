@@ -1,9 +1,11 @@
 """The figures of chapter 06. Each function draws what it is given; the notebook computes every number."""
 
+from itertools import product
+
 import numpy as np
 from matplotlib.ticker import NullLocator
 
-from handgrad.course.figures import COLOUR, DASHES, FORTH, LINES, WIDTH, backward_graph, subplots
+from handgrad.course.figures import BACK, COLOUR, DASHES, FORTH, LINES, WIDTH, backward_graph, subplots
 
 LOOK = {"none": 0, "pre": 1, "post": 2, "output": 3}
 NAMES = {"none": "no norm", "pre": "pre-norm", "post": "post-norm", "output": "output-norm"}
@@ -31,19 +33,6 @@ def integers():
     return backward_graph(nodes, edges, height=3.4)
 
 
-def graph():
-    """A pre-norm sub-layer, its values forward and its gradients back, with their shapes."""
-    nodes = {"$x$": (0, 0), "LN": (0.55, 1), "$f$": (2.1, 1), "+": (2.75, 0), "$L$": (4, 0)}
-    edges = [
-        ("$x$", "+", "$x$  (B, T, D)", "", r"$\mathrm{d}y$"),
-        ("$x$", "LN", "$x$", "", "by chapter 5"),
-        ("LN", "$f$", "$h$  (B, T, D)", "", r"$\mathrm{d}h = J^\top\mathrm{d}y$"),
-        ("$f$", "+", "$f(h)$", "", r"$\mathrm{d}y$"),
-        ("+", "$L$", "$y$\n(B, T, D)", "", r"$\mathrm{d}y$"),
-    ]
-    return backward_graph(nodes, edges, height=3.6)
-
-
 def placements():
     """Where the norm stands in each of the four sub-layers: the stream upwards, the branch at its right."""
     fig, axes = subplots(1, 4, (WIDTH, 3.0))
@@ -64,17 +53,6 @@ def placements():
         ax.text(0.1, 5.0, "$y$", va="center")
         ax.set(xlim=(-0.6, 1.6), ylim=(-0.2, 5.3), title=name)
         ax.set_axis_off()
-    return fig
-
-
-def path_lengths(measured, expected):
-    """Shares (N + 1,) of the gradient's square that return by paths through so many branches."""
-    fig, ax = subplots(size=(WIDTH, 2.7))
-    places = np.arange(len(measured))
-    ax.bar(places, measured, 0.7, color=COLOUR["sky"], label="measured, mean of all draws")
-    ax.plot(places, expected, "o", color=COLOUR["vermilion"], label="binomial coefficient / $2^N$")
-    ax.set(xlabel="branches on the path", ylabel="share of the square", xticks=places)
-    fig.legend(loc="outside upper left", ncols=2)
     return fig
 
 
@@ -99,69 +77,28 @@ def draw_band(ax, sizes, n, label):
     ax.fill_between(places, sizes.min(axis=0), sizes.max(axis=0), color=colour, alpha=0.18, lw=0)
 
 
-def growth(curves, law):
-    """The size of the stream by depth, {place: (seeds, N + 1)}, beside a law (N + 1,)."""
-    fig, ax = subplots(size=(WIDTH, 3.0))
-    for place, sizes in curves.items():
-        draw_band(ax, np.asarray(sizes), LOOK[place], NAMES[place])
-    places = np.arange(0, len(law), 4)
-    ax.plot(places, law[places], "o", mfc="none", color=COLOUR["black"], label=r"$\sqrt{1 + \ell}$")
-    ax.set(yscale="log", xlabel=r"sub-layer $\ell$", ylabel="size of the stream")
-    ax.legend(fontsize=9, loc="upper left")
+def paths(N=3):
+    """Every path of the gradient through N residual layers, from the loss at the right, one in each panel."""
+    fig, axes = subplots(2, 2 ** (N - 1), (WIDTH, 2.2))
+    for ax, through in zip(axes.T.flat, sorted(product((0, 1), repeat=N), key=sum), strict=True):
+        ups = [0, *(up for one in through for up in (0, one, one, 0)), 0]
+        places = [-0.5, *(n + step for n in range(N) for step in (0, 0.2, 0.8, 1)), N + 0.5]
+        ax.plot(places, ups, color=COLOUR[BACK[0]], lw=2, ls="-")
+        ax.plot(places[0], 0, "<", color=COLOUR[BACK[0]], ms=7)
+        for n, one in enumerate(through):
+            edge = COLOUR["black" if one else "grey"]
+            box = dict(boxstyle="round,pad=0.25", fc="white", ec=edge)
+            ax.text(n + 0.5, 1, f"$f_{n}$", ha="center", va="center", fontsize=9, color=edge, bbox=box)
+        ax.set(xlim=(-0.9, N + 0.6), ylim=(-0.4, 1.5))
+        ax.set_axis_off()
     return fig
 
 
-def last(depths, sizes, laws):
-    """The gradient of the last sub-layer's weights by depth, {place: (depths, seeds)}, and laws (depths,)."""
-    fig, ax = subplots(size=(WIDTH, 3.0))
-    for place, found in sizes.items():
-        n, found = LOOK[place], np.asarray(found)
-        look = dict(color=COLOUR[LINES[n]])
-        ax.errorbar(
-            depths,
-            np.median(found, axis=1),
-            [np.median(found, axis=1) - found.min(axis=1), found.max(axis=1) - np.median(found, axis=1)],
-            fmt="os"[n % 2],
-            capsize=3,
-            label=NAMES[place],
-            **look,
-        )
-        ax.plot(depths, laws[place], ls="--", lw=1.2, **look)
-    ax.set(
-        xscale="log", yscale="log", xlabel="sub-layers", ylabel=r"length of the last $\mathrm{d}\mathbf{W}_2$"
-    )
-    ax.set_xticks(depths, depths)
-    ax.set_yticks([20, 40, 80, 160], [20, 40, 80, 160])
-    ax.minorticks_off()
-    ax.legend(loc="lower left")
+def alike(curves):
+    """How far tokens differ by depth, {label: (seeds, N + 1)}, on a linear scale from 0."""
+    fig, ax = subplots(size=(WIDTH, 2.8))
+    for n, (label, shares) in enumerate(curves.items()):
+        draw_band(ax, shares, n, label)
+    ax.set(ylim=(0, 1), xlim=(0, None), xlabel="layer", ylabel="share that differs")
+    ax.legend(loc="center right")
     return fig
-
-
-def collapse(curves):
-    """How unlike tokens are behind so many attention layers, {label: (seeds, layers + 1)}."""
-    fig, ax = subplots(size=(WIDTH, 3.2))
-    for n, (label, spreads) in enumerate(curves.items()):
-        draw_band(ax, np.maximum(spreads, 1e-17), n, label)
-    ax.set(yscale="log", xlabel="attention layers", ylabel="share that is unlike", ylim=(1e-17, 5))
-    ax.figure.legend(loc="outside upper left", ncols=2)
-    return fig
-
-
-def answer(ax, sizes, laws, scale):
-    """The gradient by depth at one scale: {place: (seeds, N + 1)} and laws {place: (N + 1,)}."""
-    for place, found in sizes.items():
-        draw_band(ax, np.asarray(found), LOOK[place], NAMES[place])
-        places = np.arange(0, len(laws[place]), 3)
-        ax.plot(places, laws[place][places], "o", ms=4, mfc="none", color=COLOUR["black"])
-    ax.set(yscale="log", ylim=(1e-2, 1e6), xlim=(-0.5, 24.5), xlabel="sub-layer")
-    ax.set(ylabel="size of the gradient", title=f"each branch times {scale:g}")
-    ax.legend(loc="upper right", fontsize=9)
-
-
-def described(scale):
-    """What `answer` shows at one scale, for those who cannot see it."""
-    grown = (1 + scale**2) ** 12
-    return (
-        f"Each branch is multiplied by {scale:g}. Without a norm the gradient grows by {grown:.3g} from "
-        f"the last sub-layer to the first; pre-norm by {np.sqrt(1 + 24 * scale**2):.2g}; post-norm does not"
-    )

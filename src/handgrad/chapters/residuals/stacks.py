@@ -173,37 +173,6 @@ def skip_alone(N, seed):
     return size(stack_backward(dy, caches, branch=False)[0][0]), size(dy)
 
 
-def by_length(seed, N=10):
-    """The square of what returns through 0, 1, ..., N branches, of N feed-forward ones."""
-    x, dy, rng = inputs(seed)
-    _, caches = stack(x, draw(["feed-forward"] * N, rng), "none")
-    parts = [dy] + N * [0 * dy]
-    for _, cache in reversed(caches):
-        turned = [transform_backward(part, cache["f"])[0] for part in parts[:-1]]
-        parts = [parts[0]] + [part + turn for part, turn in zip(parts[1:], turned, strict=True)]
-    return [np.sum(part**2) for part in parts]
-
-
-def squares(place, width, seeds, N=24, scale=1.0, constant=0.0, branch=True):
-    """Mean squares of the gradients in front of each of N feed-forward sub-layers and at the end, (N + 1,).
-
-    A random constant of that size is added to what a branch returns, before the scale; branch: as for
-    `stack_backward`. Where the stream is not normalised at the end, a last norm is added.
-    """
-
-    def one(seed):
-        x, dy, rng = inputs(seed, (2, 8, width))
-        layers = draw(["feed-forward"] * N, rng, width, 2 * width)
-        for _, params in layers:
-            params |= {"b_1": np.zeros(2 * width), "b_2": constant * rng.standard_normal(width)}
-        streams, caches = stack(x, layers, place, scale=scale)
-        if place != "post":
-            dy = norm_backward(dy, norm(streams[-1])[1])
-        return [size(dx) ** 2 for dx in stack_backward(dy, caches, branch)[0]]
-
-    return np.mean([*map(one, seeds)], axis=0)
-
-
 def spreads(kinds, place, skip, seeds):
     """How unlike the tokens are in front of each sub-layer and at the end, (seeds, N + 1)."""
 
