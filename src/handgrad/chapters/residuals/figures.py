@@ -80,7 +80,7 @@ def draw_band(ax, sizes, n, label):
 def paths(N=3):
     """Every path of the gradient through N residual layers, from the loss at the right, one in each panel."""
     fig, axes = subplots(2, 2 ** (N - 1), (WIDTH, 2.2))
-    for ax, through in zip(axes.T.flat, sorted(product((0, 1), repeat=N), key=sum), strict=True):
+    for ax, through in zip(axes.flat, sorted(product((0, 1), repeat=N), key=sum), strict=True):
         ups = [0, *(up for one in through for up in (0, one, one, 0)), 0]
         places = [-0.5, *(n + step for n in range(N) for step in (0, 0.2, 0.8, 1)), N + 0.5]
         ax.plot(places, ups, color=COLOUR[BACK[0]], lw=2, ls="-")
@@ -100,5 +100,5 @@ def alike(curves):
     for n, (label, shares) in enumerate(curves.items()):
         draw_band(ax, shares, n, label)
     ax.set(ylim=(0, 1), xlim=(0, None), xlabel="layer", ylabel="share that differs")
-    ax.legend(loc="center right")
+    ax.legend(loc="center right", bbox_to_anchor=(1, 0.38))
     return fig
