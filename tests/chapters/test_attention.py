@@ -9,7 +9,7 @@ import torch
 from judging import solution
 from sympy import symbols
 
-from handgrad.chapters.attention import directory, draws
+from handgrad.chapters.attention import directory
 from handgrad.course import judge
 
 # The answers that are no shipped line, derived a second time ------------------------------------------------
@@ -89,27 +89,3 @@ def test_a_page_answers_what_it_asks():
     p = directory.probabilities(pages["truth"])
     np.testing.assert_allclose(p.sum(-1), 1)
     assert -(p * np.log(p)).sum(-1).mean() < directory.dull_loss(pages) < np.log(10)
-
-
-def test_two_gradients_are_compared_where_scores_lead():
-    right = {name: np.array([3.0, 4.0]) for name in ("letters", "W_Q", "W_K")} | {"W_O": np.array([7.0])}
-    turned = {name: np.array([-8.0, 6.0]) for name in right} | {"W_O": np.array([1.0])}
-    np.testing.assert_allclose(directory.compared(turned, right), (0, 2), atol=1e-15)
-
-
-def test_influence_is_the_norm_of_the_jacobian_along_ones():
-    m = np.random.default_rng(2).standard_normal((3, 3))
-    found = draws.influence(lambda x: m @ x, np.ones((3, 5)))  # output i is Σ_j m_ij x_j
-    np.testing.assert_allclose(found, np.abs(m), rtol=1e-6)
-
-
-def test_tokens_behind_a_layer_norm():
-    x = draws.normalised(np.random.default_rng(3).standard_normal((4, 7)))
-    np.testing.assert_allclose(x.mean(-1), 0, atol=1e-15)
-    np.testing.assert_allclose((x**2).sum(-1), 7)
-
-
-# Right answers, written otherwise ---------------------------------------------------------------------------
-
-
-K, sigma_q, sigma_k, mu_q, mu_k = symbols("K sigma_q sigma_k mu_q mu_k")

@@ -7,7 +7,6 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
-from handgrad.chapters.attention.figures import leak
 from handgrad.chapters.normalization.figures import three_paths
 from handgrad.course.figures import (
     COLOUR,
@@ -266,12 +265,6 @@ def test_heat_maps_refuses():
         heat_maps({}, "weight")
     with pytest.raises(ValueError, match="side_by_side: expected a divisor of 1, .* got 2"):
         heat_maps({"a": (WEIGHTS, ROWS, COLUMNS)}, "weight", side_by_side=2)
-
-
-def test_leak_writes_a_nought_where_nothing_moves():
-    fig = leak({"none": np.ones((3, 3)), "causal": np.tri(3)})
-    assert [len(ax.texts) for ax in fig.axes[:2]] == [0, 3]
-    assert {text.get_position() for text in fig.axes[1].texts} == {(1, 0), (2, 0), (2, 1)}
 
 
 # Graphs -----------------------------------------------------------------------------------------------------

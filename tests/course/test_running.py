@@ -31,8 +31,8 @@ def test_the_running_text_says_what_the_labelled_equations_say(number, agree):
             r"\partial r/\partial \sigma^2 = -\frac12 r^2",
         ),
         ("05", r"r = 1/\sqrt{\sigma^2 + \varepsilon}", r"r = 1/(\sigma^2 + \varepsilon)"),
-        ("08", r"z_i = \sum_r w_{ir}", r"z_i = \sum_r w_{ri}"),
-        ("08", r"y_{ie} = \sum_r a_{ir} v_{re}", r"y_{ie} = a_{ir} v_{re}"),
+        ("08", r"z_t = \sum_r w_{tr}", r"z_t = \sum_r w_{rt}"),
+        ("08", r"y_{te} = \sum_r a_{tr}\, v_{re}", r"y_{te} = a_{tr}\, v_{re}"),
         (
             "08",
             r"\mathrm{d}\mathbf{V} = \mathbf{A}^\top\mathrm{d}\mathbf{Y}",

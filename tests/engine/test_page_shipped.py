@@ -136,8 +136,8 @@ def rotary(v):
 
 @case(
     "08_attention",
-    *[r"s_{ij} = \mathbf{q}_i \cdot \mathbf{k}_j / \sqrt{K}", "w_{ij} = b_{ij} e^{s_{ij}}"],
-    *[r"z_i = \sum_r w_{ir}", "a_{ij} = w_{ij} / z_i", "eq-attention-output"],
+    *[r"u_{ts} = \mathbf{q}_t \cdot \mathbf{k}_s / \sqrt{K}", "w_{ts} = b_{ts} e^{u_{ts}}"],
+    *[r"z_t = \sum_r w_{tr}", "a_{ts} = w_{ts} / z_t", "eq-attention-output"],
     inputs="q k v",
     letters="q (T, K); k (S, K); v (S, E); b (T, S) in {0, 1}; m",
 )

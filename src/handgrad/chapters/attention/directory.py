@@ -30,15 +30,6 @@ def dull_loss(pages, misprint=0.2):
     return -(probabilities(pages["truth"], misprint) * np.log(guess)).sum(axis=-1).mean()
 
 
-def compared(wrong, right, through_scores=("letters", "W_Q", "W_K")):
-    """Cosine of two gradients, dicts of arrays, and the length of the first in units of the second.
-
-    Both are those of the parameters that are reached through the scores, together.
-    """
-    g, h = (np.concatenate([grads[name].ravel() for name in through_scores]) for grads in (wrong, right))
-    return g @ h / np.linalg.norm(g) / np.linalg.norm(h), np.linalg.norm(g) / np.linalg.norm(h)
-
-
 def torch_loss(params, pages):
     """The loss of the chapter's model, by PyTorch's own embedding, attention and cross-entropy."""
     import torch

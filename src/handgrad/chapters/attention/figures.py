@@ -40,7 +40,7 @@ def data_flow(q, k, v, s, a, y, row=0):
     signed = dict(vmin=-2.5, vmax=2.5)
     matrix(q, 0, 0, r"$\mathbf{Q}$", "(T, K)", DIVERGING, True, **signed)
     matrix(k.T, K + 1.6, 0, r"$\mathbf{K}^\top$", "(K, S)", DIVERGING, False, **signed)
-    matrix(s, right, 0, r"$\mathbf{S}$", "(T, S)", DIVERGING, True, **signed)
+    matrix(s, right, 0, r"$\mathbf{U}$", "(T, S)", DIVERGING, True, **signed)
     matrix(a, right, low, r"$\mathbf{A}$", "(T, S)", SEQUENTIAL, True, vmin=0, vmax=a.max())
     matrix(v, right + S + 1.6, low, r"$\mathbf{V}$", "(S, E)", DIVERGING, False, **signed)
     matrix(y, right + S + E + 4.6, low, r"$\mathbf{Y}$", "(T, E)", DIVERGING, True, **signed)
@@ -64,38 +64,23 @@ def data_flow(q, k, v, s, a, y, row=0):
     return fig
 
 
-def graph():
-    """Attention forward and backward: shapes of the arrays on the edges, and the gradients beside them."""
-    nodes = {"Q": (0, 2), "K": (0, 0), "scores": (1.7, 1), "softmax": (3.6, 2)}
-    nodes |= {"V": (3.6, 0), "average": (5.1, 1), "L": (7, 1)}
-    edges = [
-        ("Q", "scores", "", "(T, K)", "dQ"),
-        ("K", "scores", "", "(S, K)", "dK"),
-        ("scores", "softmax", "S", "(T, S)", "dS"),
-        ("softmax", "average", "A", "(T, S)", "dA"),
-        ("V", "average", "", "(S, E)", "dV"),
-        ("average", "L", "Y", "(T, E)", "dY"),
-    ]
-    return backward_graph(nodes, edges, height=3.8)
-
-
 def in_numbers():
     """One query, three keys: scores, weights and values forward on the edges, and what dy = 1 sends back."""
-    nodes = {f"$s_{j}$": (0, 1 - j) for j in range(3)} | {"softmax": (1.4, 0)}
+    nodes = {f"$u_{j}$": (0, 1 - j) for j in range(3)} | {"softmax": (1.4, 0)}
     nodes |= {f"$a_{j}$": (2.8, 1 - j) for j in range(3)} | {"$y$": (4.2, 0), "$L$": (5.4, 0)}
     scores, weights = ["ln 2", "0", "0"], ["½", "¼", "¼"]
     values, prices, pushes = "048", "048", ["−1.5", "+0.25", "+1.25"]
-    edges = [(f"$s_{j}$", "softmax", scores[j], "", pushes[j]) for j in range(3)]
+    edges = [(f"$u_{j}$", "softmax", scores[j], "", pushes[j]) for j in range(3)]
     edges += [("softmax", f"$a_{j}$", weights[j], "", prices[j]) for j in range(3)]
     edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", prices[j]) for j in range(3)]
     return backward_graph(nodes, [*edges, ("$y$", "$L$", "3", "", "1")], height=4.2)
 
 
-def market(axes, dy, ds, a, v, y):
+def market(axes, dy, du, a, v, y):
     """Left: values v (S, 2) as large as their weights a, the output y, and the gradient dy that arrives.
-    Right: what each score gets, ds (S,)."""
+    Right: what each score gets, du (S,)."""
     left, right = axes
-    colours = [COLOUR["vermilion"] if x > 0 else COLOUR["blue"] for x in ds]
+    colours = [COLOUR["vermilion"] if x > 0 else COLOUR["blue"] for x in du]
     left.scatter(*v.T, s=150 + 1100 * a, color=colours, alpha=0.75, lw=0)
     for j, place in enumerate(v):
         left.text(*place, str(j), ha="center", va="center", fontsize=9, color="white", fontweight="bold")
@@ -108,15 +93,15 @@ def market(axes, dy, ds, a, v, y):
     left.set(title="values, output, dy", xticks=[], yticks=[], xlim=(-1.75, 1.75), ylim=(-1.75, 1.75))
     left.set_aspect("equal")
     left.spines[:].set_visible(False)
-    right.barh(range(len(ds)), ds, color=colours)
+    right.barh(range(len(du)), du, color=colours)
     right.axvline(0, color=COLOUR["grey"], lw=1, ls="-")
     right.set(
-        title="ds: in a row they sum to 0",
+        title="du: in a row they sum to 0",
         xlim=(-0.36, 0.36),
-        xlabel="ds; descent goes the other way",
+        xlabel="du; descent goes the other way",
         ylabel="score",
     )
-    right.set_yticks(range(len(ds)), [str(j) for j in range(len(ds))])
+    right.set_yticks(range(len(du)), [str(j) for j in range(len(du))])
     right.invert_yaxis()
 
 
@@ -142,19 +127,11 @@ def saturation(widths, raw, scaled):
     return fig
 
 
-def leak(influences):
-    """How far each token moves each output, {title: (T, T)}; above the staircase lies the future."""
-    top = max(x.max() for x in influences.values())
-    maps = {title: (x, range(len(x)), range(len(x))) for title, x in influences.items()}
-    names = dict(across="token that moves", down="output that follows")
-    fig = heat_maps(maps, "length moved per unit", limits=(0, top), power=0.5, height=2.6, **names)
-    for ax, x in zip(fig.axes, influences.values(), strict=False):  # the last axes hold the colours
-        for i, j in np.argwhere(x == 0):
-            ax.text(j, i, "0", ha="center", va="center", color="white", fontsize=9)
-        steps = np.repeat(np.arange(len(x) + 1), 2) - 0.5
-        ax.plot(steps[1:], steps[:-1], color=COLOUR["vermilion"], lw=1.5, ls="-")
-        ax.set(xlim=(-0.5, len(x) - 0.5), ylim=(len(x) - 0.5, -0.5))
-    return fig
+def sentences(rows, weights, ids, vocabulary):
+    """The weights (rows, S) of the last word on each word of a sentence."""
+    words = [vocabulary[n] for n in ids[:-1]] + ["(last)"]
+    look = dict(across="word that answers", down="", size=9, height=2.4)
+    return heat_maps({"": (weights, rows, words)}, "weight", **look)
 
 
 def lookups(maps, letters, digits, asked):
