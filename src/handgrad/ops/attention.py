@@ -1,7 +1,7 @@
 r"""Scaled dot-product attention, Vaswani et al. (2017), section 3.2.1.
 
-    forward    U = scale · Q Kᵀ + M        M is 0 where the mask is true, −∞ elsewhere
-               A = softmax(U)              row by row
+    forward    U = scale · Q Kᵀ
+               A = softmax(U + M)          row by row; M is 0 where the mask is true, −∞ elsewhere
                Y = A V
     backward   dV = Aᵀ dY
                dA = dY Vᵀ
