@@ -53,10 +53,17 @@ def data_flow(q, k, v, s, a, y, row=0):
         (right + S + E + 3.1, low, "→"),
     ]:
         ax.text(place, line + middle, sign, ha="center", va="center", fontsize=14)
-    ax.text(K + S + 3.1, middle - 1.0, r"$/\sqrt{K}$" + "\n+ mask", ha="center", va="top", fontsize=9)
+    ax.text(K + S + 3.1, middle - 1.0, r"$/\sqrt{K}$", ha="center", va="top", fontsize=9)
     x = right + S / 2
     ax.annotate("", (x, low + 1.6), (x, -T - 1.2), arrowprops=dict(arrowstyle="->", lw=1.2))
-    ax.text(x + 0.4, (low - T + 0.4) / 2, "softmax of each row", ha="left", va="center", fontsize=10)
+    ax.text(
+        x + 0.4,
+        (low - T + 0.4) / 2,
+        "softmax of each row,\nbehind the mask",
+        ha="left",
+        va="center",
+        fontsize=10,
+    )
     ax.text(0, low - 0.5, "one query:", color=COLOUR["vermilion"], va="center", fontsize=11)
     ax.text(0, low - 1.5, "one row everywhere", color=COLOUR["vermilion"], va="center", fontsize=11)
     ax.set(xlim=(-0.4, right + S + 2 * E + 5), ylim=(low - max(T, S) - 1.2, 1.6))
