@@ -63,10 +63,10 @@ IDENTITIES = {
         "In `dx`: the factor `inverse_rms` belongs to `inverse_rms * (dx_hat - through_rms)`, not to "
         "`gamma * dy`.",
         "In `dx`: the factor `inverse_rms` belongs to `inverse_rms * (dx_hat - through_rms)`, not to `dx`.",
-        "In `dq`: the factor `scale` belongs to `scale * (ds @ k)`, not to `dq`.",
-        "In `dk`: the factor `scale` belongs to `scale * (ds.mT @ q)`, not to `dk`.",
-        "In `dq`: the factor `scale` belongs to `scale * dq`, not to `ds @ k[..., j, :]`.",
-        "In `dk`: the factor `scale` belongs to `scale * dk`, not to `ds.mT @ q[..., i, :]`.",
+        "In `dq`: the factor `scale` belongs to `scale * (dscores @ k)`, not to `dq`.",
+        "In `dk`: the factor `scale` belongs to `scale * (dscores.mT @ q)`, not to `dk`.",
+        "In `dq`: the factor `scale` belongs to `scale * dq`, not to `dscores @ k[..., j, :]`.",
+        "In `dk`: the factor `scale` belongs to `scale * dk`, not to `dscores.mT @ q[..., i, :]`.",
     ],
     "factors may change places, and so may terms": [
         "Everywhere: `Phi` and `x` are exchanged.",
@@ -98,15 +98,15 @@ IDENTITIES = {
         "In `dx`: the mean is taken away from `through_variance`.",
         "In `dx`: the mean is taken away from `dx`.",
         "In `dz`: the mean is taken away from `dz`.",
-        "In `dq`: the mean is taken away from `ds`.",
-        "In `dk`: the mean is taken away from `ds`.",
+        "In `dq`: the mean is taken away from `dscores`.",
+        "In `dk`: the mean is taken away from `dscores`.",
         "In `dP`: the mean is taken away from `unused`.",
     ],
     "the features of x̂ sum to 0, so a shift of the other factor is not felt": [
         "In `through_variance`: the mean is taken away from `dx_hat`.",
     ],
     "the weights of a row sum to 1, so a shift of dA is taken away again": [
-        "In `ds`: the mean is taken away from `da`.",
+        "In `dscores`: the mean is taken away from `da`.",
     ],
     "there is no dropout here": [
         "In `da`: `dropout_backward` is left out, around `dy @ v.mT`.",

@@ -68,16 +68,16 @@ return xp.stack([last.get(v, 0 * rows[0]) for v in range(cache["V"])])"""
         "1/√K is missing from dq": ['dq = cache["scale"] * → dq ='],
         "1/√K is missing from dk": ['dk = cache["scale"] * → dk ='],
         "1/√K twice in dk": ['dk = cache["scale"] * → dk = cache["scale"] ** 2 *'],
-        "the row sum is missing from dS": ['softmax_backward(da, cache["normalised"]) → cache["a"] * da'],
-        "dS is not transposed in dk": ["ds.mT → namespace(ds).reshape(ds, ds.mT.shape)"],
+        "the row sum is missing from dU": ['softmax_backward(da, cache["normalised"]) → cache["a"] * da'],
+        "dU is not transposed in dk": ["dscores.mT → namespace(dscores).reshape(dscores, dscores.mT.shape)"],
         "A is not transposed in dv": [
             'cache["kept"].mT → namespace(dy).reshape(cache["kept"], cache["kept"].mT.shape)'
         ],
     },
     "flash_attention": {
-        "D is missing from dS": ["- D[..., i, :] →"],
+        "D is missing from dU": ["- D[..., i, :] →"],
         "D has the wrong sign": ["- D[..., i, :] → + D[..., i, :]"],
-        "= for +=: the last block of queries wins in dk": ["dk[m] + ds.mT → ds.mT"],
+        "= for +=: the last block of queries wins in dk": ["dk[m] + dscores.mT → dscores.mT"],
         "the scale is missing from dq": ['return cache["scale"] * dq → return dq'],
     },
     "repeat_heads": {
