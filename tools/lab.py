@@ -227,9 +227,9 @@ def beside(here, path):
 
 
 def cite(content, here, book):
-    """[Ba et al., 2016]"""
+    """[Ba et al., 2016], several in the order of the page's references."""
     works = [known(book.works.entries, key.strip(), "work") for key in content.split(",")]
-    cited = (reference(f"{authors(work)}, {work.fields['year']}", work) for work in works)
+    cited = sorted(reference(f"{authors(work)}, {work.fields['year']}", work) for work in works)
     return rf"\[{', '.join(cited)}\]"
 
 
