@@ -225,7 +225,6 @@ TEMPLATES = [
     r"layers that this chapter has not shown",
     r"\*\*Signature:\*\*.*?\n\n",
     r"[Tt]he gradient of [^.]{1,40}\s+has\s+arrived\.\s+Send\s+it\s+on",
-    r"Take the example in the head, and let",
     r"says how it is known,? and leads to the cell that\s+checks it",
 ]
 

@@ -150,14 +150,14 @@ def attention(v):
 @case(
     "10_multi_head",
     *["eq-multi-head-head", "eq-multi-head-output"],
-    inputs="x x_m w_Q w_K w_V w_O",
-    letters="X (T, D); X_m (S, D); Z (T, HK); M (T, S); W_Q, W_K, W_V (D, HK); W_O (HK, D)",
+    inputs="x x' w_Q w_K w_V w_O",
+    letters="Z (T, HK)",
 )
 def multi_head(v):
     v["m"][:] = 0
     params = {"W_" + n: v["w_" + n].reshape(len(v["w_" + n]), -1) for n in "QKV"}
     params["W_O"] = v["w_O"].reshape(-1, v["w_O"].shape[-1])
-    y, cache = ops.multi_head(v["x"][None], v["x_m"][None], params, H=v["w_Q"].shape[1])
+    y, cache = ops.multi_head(v["x"][None], v["x'"][None], params, H=v["w_Q"].shape[1])
 
     def backward(dy):
         dx, dmemory, grads = ops.multi_head_backward(dy[None], cache)

@@ -25,8 +25,7 @@ from ...ops import (
 )
 from ...train import dropout_from
 from ..attention import directory
-from ..multi_head import columns
-from . import counts, depth, formulas, losses, masks
+from . import columns, counts, depth, formulas, losses, masks
 from .formulas import off
 
 CHECKS = ("shapes", "differences", "invariance", "known level", "count", "falling loss")

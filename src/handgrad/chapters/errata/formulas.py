@@ -12,7 +12,7 @@ from ...ops import (
     relu_backward,
     softmax,
 )
-from ..multi_head import columns
+from . import columns
 
 
 def off(x, wanted):

@@ -5,7 +5,7 @@ import numpy as np
 from ... import accounting, optim
 from ...check import measured
 from ...ops import causal_mask, cross_entropy, multi_head, positions
-from ..multi_head import columns
+from . import columns
 from .formulas import off
 
 

@@ -6,6 +6,13 @@ from matplotlib.patches import Rectangle
 from handgrad.course.figures import COLOUR, LINES, WIDTH, backward_graph, heat_maps, subplots
 
 
+def one_or_two(words):
+    """The weights of the word "cross" on a sentence: what one head must share out, two heads need not."""
+    two = np.array([[word == "animal" for word in words], [word == "street" for word in words]], float)
+    names = ["one head", "first of two", "second of two"]
+    return heat_maps({"": (np.vstack([two.mean(axis=0), two]), names, words)}, "weight", height=2.3)
+
+
 def cut(T, H, K):
     """One sequence (T, H·K) as rows, cut into H heads, and the heads as they are stacked: (H, T, K)."""
     fig, ax = subplots(size=(WIDTH, 3.3))
@@ -47,9 +54,9 @@ def integers():
     told = [("(ln 3, 0)", "(−3, 3)", "(¾, ¼)", "(0, 16)", "1", "4")]
     told += [("(−ln 3, 0)", "(3, −3)", "(¼, ¾)", "(16, 0)", "2", "2")]
     edges = []
-    for h, (scores, ds, weights, da, output, do) in enumerate(told):
-        s, a, o = rf"$\mathbf{{u}}_{h}$", rf"$\mathbf{{a}}_{h}$", f"$o_{h}$"
-        edges += [(s, a, scores, "", ds), (a, o, weights, "", da), (o, r"$\mathbf{y}$", output, "", do)]
+    for h, (scores, du, weights, da, output, do) in enumerate(told):
+        u, a, o = rf"$\mathbf{{u}}_{h}$", rf"$\mathbf{{a}}_{h}$", f"$o_{h}$"
+        edges += [(u, a, scores, "", du), (a, o, weights, "", da), (o, r"$\mathbf{y}$", output, "", do)]
     return backward_graph(nodes, [*edges, (r"$\mathbf{y}$", "$L$", "(5, −2)", "", "(2, 1)")], height=3.4)
 
 
@@ -72,21 +79,21 @@ def reach(maps):
     return heat_maps(shown, "norm of the derivative", limits=(0, top), power=0.5, height=2.7, **names)
 
 
-def side_by_side(axes, weights, ds):
-    """For each head a column: its weights (H, S) above, and what its scores receive, ds (H, S), below."""
+def side_by_side(axes, weights, du):
+    """For each head a column: its weights (H, S) above, and what its scores receive, du (H, S), below."""
     for h, (above, below) in enumerate(axes.T):
         places = np.arange(len(weights[h]))
         above.bar(places, weights[h], color=COLOUR["grey"])
         above.set(title=f"head {h}" + (", turned" if h == 0 else ""), ylim=(0, 1), xticks=[])
-        colours = [COLOUR["vermilion"] if x > 0 else COLOUR["blue"] for x in ds[h]]
-        below.bar(places, ds[h], color=colours)
+        colours = [COLOUR["vermilion"] if x > 0 else COLOUR["blue"] for x in du[h]]
+        below.bar(places, du[h], color=colours)
         below.axhline(0, color=COLOUR["black"], lw=0.8, ls="-")
         below.set(ylim=(-0.95, 0.95), xlabel="key", xticks=places)
         if h:
             above.set_yticklabels([])
             below.set_yticklabels([])
     axes[0, 0].set_ylabel("weight")
-    axes[1, 0].set_ylabel("ds")
+    axes[1, 0].set_ylabel("du")
 
 
 def looks(maps):
