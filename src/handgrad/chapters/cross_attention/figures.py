@@ -21,7 +21,7 @@ def fetched(pairs):
             place = (t + 0.5) * (len(read) - 1) / (len(written) - 0.2)
             ax.text(place, 0, word, color=COLOUR["black"], fontweight="bold", **look)
             ax.plot([place, needed[t]], [0.16, 0.86], color=COLOUR[TARGET], lw=2, ls="-")
-        ax.set(xlim=(-0.5, len(read) - 0.5), ylim=(-0.25, 1.25))
+        ax.set(xlim=(-0.9, len(read) - 0.1), ylim=(-0.25, 1.25))
         ax.set_axis_off()
     return fig
 
