@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from handgrad.chapters.blocks.torch_layer import places
+from handgrad import interop
 
 
 class Weighing(nn.MultiheadAttention):
@@ -23,11 +23,7 @@ def with_masks(x, dy, params, H, keeps, p):
     """
     D, F = params["feed_forward"]["W_1"].shape
     layer = nn.TransformerEncoderLayer(D, H, F, dropout=p, batch_first=True, dtype=torch.float64)
-    layer.self_attn.__class__ = Weighing
-    with torch.no_grad():
-        for (part, name), (tensor, rows, transposed) in places(layer, False).items():
-            ours = torch.tensor(params[part][name])
-            tensor[rows] = ours.T if transposed else ours
+    interop.write(params, layer).self_attn.__class__ = Weighing
     shapes, waiting = [], list(keeps)
 
     def given(h, p=0.5, training=True, inplace=False):
