@@ -4,7 +4,7 @@ import numpy as np
 
 from ... import accounting
 from ...config import Config, gpt2_small, vaswani_base
-from ..transformer import calculator, measures
+from ..transformer import measures
 
 
 def blocks(D=512, F=2048):
@@ -41,8 +41,8 @@ def stacks():
 def with_texts_E():
     """Text E's three totals, for 37 000 tokens: {preset: parameters}."""
     return {
-        name: accounting.count(calculator.switched([bit == "1" for bit in bits]))
-        for name, bits in calculator.SETTINGS.items()
+        name: accounting.count(measures.switched([bit == "1" for bit in bits]))
+        for name, bits in measures.SETTINGS.items()
     }
 
 

@@ -1,127 +1,126 @@
 """The figures of chapter 13. Each function draws what it is given; the notebook computes every number."""
 
 import numpy as np
+from matplotlib.colors import LogNorm
 from matplotlib.patches import FancyBboxPatch
 
 from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, subplots
 
+ARROW = dict(arrowstyle="-|>", shrinkA=0, shrinkB=0, color=COLOUR["black"])
 PALE = {"sky": "#DCEBF5", "orange": "#FBEBCC", "green": "#D5EEE6", "grey": "#EEEEEE"}
+
+
+def box(ax, x, y, words, colour, wide=2.56, size=LABEL - 1.5):
+    """A named box around (x, y)."""
+    frame = (x - wide / 2, y - 0.42), wide, 0.84
+    ax.add_patch(
+        FancyBboxPatch(*frame, boxstyle="round,pad=0,rounding_size=0.12", fc=PALE[colour], lw=0, zorder=2)
+    )
+    ax.text(x, y, words, ha="center", va="center", fontsize=size, zorder=3)
+
+
+def arrow(ax, start, end, **look):
+    ax.annotate("", end, start, zorder=1, arrowprops=ARROW | look)
+
+
+def gpt():
+    """A decoder-only model from the tokens, below, to the loss: the stream, and what is added to it."""
+    fig, ax = subplots(size=(5.2, 6.6))
+    ax.set(xlim=(-5.6, 4.4), ylim=(-0.7, 12.5))
+    ax.set_axis_off()
+    ax.add_patch(FancyBboxPatch((-4.4, 2.7), 6.9, 5.5, boxstyle="round,pad=0.1", fc="#FAFAFA", ec="#BBBBBB"))
+    ax.text(2.75, 5.3, "× N", fontsize=LABEL + 5, va="center")
+    arrow(ax, (0, -0.1), (0, 12.1), color=COLOUR["blue"], lw=2.6)
+    for y, words, colour in ((0.5, "look up E", "green"), (9.0, "norm", "grey")):
+        box(ax, 0, y, words, colour, size=LABEL)
+    box(ax, 0, 10.05, "head: times Eᵀ", "green", size=LABEL)
+    box(ax, 0, 11.1, "softmax, −ln p", "grey", size=LABEL)
+    for y, first, second, colour in (
+        (3.4, "norm", "masked attention", "orange"),
+        (5.9, "norm", "feed-forward", "sky"),
+    ):
+        ax.plot([0, -2.5], [y - 0.42, y - 0.42], "-", color=COLOUR["black"], lw=1.2, zorder=1)
+        arrow(ax, (-2.5, y - 0.42), (-2.5, y - 0.2))
+        box(ax, -2.5, y + 0.22, first, "grey", wide=3.2, size=LABEL)
+        box(ax, -2.5, y + 1.2, second, colour, wide=3.2, size=LABEL)
+        ax.plot([-2.5, -2.5], [y + 0.6, y + 1.9], "-", color=COLOUR["black"], lw=1.2, zorder=1)
+        arrow(ax, (-2.5, y + 1.9), (-0.3, y + 1.9))
+    for y in (1.9, 5.3, 7.8):
+        look = dict(ha="center", va="center", fontsize=LABEL + 1, zorder=3)
+        ax.text(0, y, "+", bbox=dict(boxstyle="circle,pad=0.15", fc="white", ec=COLOUR["grey"]), **look)
+    box(ax, -3.2, 1.9, "positions P", "green", size=LABEL)
+    arrow(ax, (-1.9, 1.9), (-0.3, 1.9))
+    look = dict(fontsize=LABEL, color=COLOUR["blue"], va="center")
+    for y, shape in ((-0.3, "tokens (B, T)"), (2.42, "X⁰ (B, T, D)"), (8.42, "Xᴺ (B, T, D)")):
+        ax.text(0.25, y, shape, **look)
+    ax.text(1.45, 10.58, "Z (B, T, V)", **look)
+    ax.text(0.25, 12.1, "loss", **look)
+    return fig
 
 
 def families():
     """Three models side by side, drawn from the same boxes."""
-    fig, ax = subplots(size=(WIDTH, 4.6))
-    ax.set(xlim=(0, 12.4), ylim=(-7.4, 1.0))
+    fig, ax = subplots(size=(WIDTH, 4.0))
+    ax.set(xlim=(0, 12.4), ylim=(-6.3, 1.0))
     ax.set_axis_off()
-
-    def box(x, y, words, colour):
-        frame = (x - 1.28, y - 0.42), 2.56, 0.84
-        ax.add_patch(FancyBboxPatch(*frame, boxstyle="round,pad=0,rounding_size=0.12", fc=PALE[colour], lw=0))
-        ax.text(x, y, words, ha="center", va="center", fontsize=LABEL - 1.5)
-
-    def stack(x, boxes, below):
-        for n, (words, colour) in enumerate(boxes):
-            y = -0.6 - 1.3 * n
-            box(x, y, words, colour)
-            if n + 1 < len(boxes) or below:
-                ax.annotate("", (x, y - 0.86), (x, y - 0.42), arrowprops=dict(arrowstyle="-|>"))
-        ax.text(x, -0.6 - 1.3 * len(boxes) + 0.1, below, ha="center", va="center", fontsize=LABEL - 1)
-
-    read, see_all, see_past = (
-        ("tables", "grey"),
-        ("attention\nto all", "sky"),
-        ("attention\nto the past", "orange"),
-    )
-    change, cross, head = ("feed-forward", "grey"), ("to the memory", "green"), ("head", "grey")
+    read, change, head = ("tables", "grey"), ("feed-forward", "grey"), ("head", "grey")
+    see_all, see_past = ("attention\nto all", "sky"), ("attention\nto the past", "orange")
     columns = {
         1.4: [read, see_all, change, head],
         4.6: [read, see_past, change, head],
         7.75: [read, see_all, change],
-        11.0: [read, see_past, cross, change, head],
+        11.0: [read, see_past, ("to the memory", "green"), change, head],
     }
     for x, boxes in columns.items():
-        stack(x, boxes, "" if x == 7.75 else "logits")
+        for n, (words, colour) in enumerate(boxes):
+            y = -0.6 - 1.3 * n
+            box(ax, x, y, words, colour)
+            if n + 1 < len(boxes):
+                arrow(ax, (x, y - 0.42), (x, y - 0.86))
     for x, title in ((1.4, "encoder-only"), (4.6, "decoder-only"), (9.4, "encoder–decoder")):
         ax.text(x, 0.55, title, ha="center", fontsize=LABEL, fontweight="bold")
-    look = dict(arrowstyle="-|>", color=COLOUR["green"], lw=1.8)
-    ax.annotate("", (9.72, -3.2), (9.03, -3.2), arrowprops=look)
-    for x in (3.0, 6.2):
-        ax.plot([x, x], [-7.2, 0.8], color="#D9D9D9", lw=1, ls="-")
+    arrow(ax, (9.03, -3.2), (9.72, -3.2), color=COLOUR["green"], lw=1.8)
     return fig
 
 
 def integers():
     """The small model: values on the solid edges, gradients on the dashed ones."""
-    nodes = {"E, P′": (0, 2), "memory": (1.3, 2), "E, P": (0, 0), "block 0": (1.9, 0)}
-    nodes |= {"block 1": (3.3, 0), "head": (4.6, 0)}
+    nodes = {"P": (0, 2), "E": (0, 0), "blocks": (1.5, 2), "head": (3.2, 1), "L": (4.4, 1)}
     edges = [
-        ("E, P′", "memory", "1", "", "9"),
-        ("memory", "block 0", "1", "", "3"),
-        ("memory", "block 1", "1", "", "6"),
-        ("E, P", "block 0", "(2, 3)", "", "(2, 1)"),
-        ("block 0", "block 1", "(3, 4)", "", "(2, 1)"),
-        ("block 1", "head", "(5, 6)", "", "(2, 1)"),
-    ]
-    return backward_graph(nodes, edges, height=3.8)
-
-
-def graph():
-    """The whole model: three uses of E, one table of positions on each side, one memory for N blocks."""
-    nodes = {"P′": (0, 2.1), "E": (0, 0), "encoder": (1.3, 2.1), "P": (3.1, 2.1), "decoder": (3.3, 1)}
-    nodes |= {"head": (4.4, 0), "L": (5.2, 0)}
-    edges = [
-        ("P′", "encoder", "(S,D)", "", "dP′"),
-        ("E", "encoder", "(B,S,D)", "", "dX"),
-        ("E", "decoder", "(B,T,D)", "", "dY"),
-        ("P", "decoder", "(T,D)", "", "dP"),
-        ("encoder", "decoder", "X′", "(B,S,D)", "dX′"),
-        ("decoder", "head", "Y", "(B,T,D)", "dY"),
-        ("E", "head", "(V,D)", "", "dZᵀY"),
+        ("P", "blocks", "0 1", "", "−1 2"),
+        ("E", "blocks", "2 2; 1 2", "", "2 3; −3 −1"),
+        ("blocks", "head", "2 3; 1 3", "", "2 3; −3 −1"),
+        ("E", "head", "1 2 −1", "", "5 −1 −4"),
         ("head", "L", "Z", "", "dZ"),
     ]
-    return backward_graph(nodes, edges, height=4.6)
+    return backward_graph(nodes, edges, height=3.6)
 
 
-def feels(axes, sizes, t, pads=()):
-    """Bars of what arrives at each input: sizes {title: (places,)}; a cross stands where it is exactly 0."""
-    for ax, (title, arriving) in zip(axes.flat, sizes.items(), strict=True):
-        places = np.arange(len(arriving))
-        ax.bar(places, arriving, 0.65, color=COLOUR["vermilion"])
-        none = places[arriving == 0]
-        if none.size:
-            ax.plot(none, 0 * none, "x", color=COLOUR["black"], ms=7, mew=1.6, clip_on=False, zorder=3)
-        ax.set(title=title, xlabel="input", ylabel="gradient", ylim=(0, None))
-        names = [f"{s}\npad" if "source" in title and s in pads else str(s) for s in places]
-        ax.set_xticks(places, names)
-
-
-def parts(axes, sizes, most):
-    """One bar of parameters, in millions, cut into its parts: sizes {part: number}."""
-    left = 0.0
-    colours = ("blue", "sky", "green", "orange", "vermilion", "grey", "black")
-    for colour, (name, number) in zip(colours, sizes.items(), strict=False):
-        million = number / 1e6
-        axes.barh(0, million, left=left, height=0.5, color=COLOUR[colour], label=name)
-        if million > most / 1e6 / 14:
-            dark = colour in ("blue", "green", "vermilion", "black", "grey")
-            look = dict(ha="center", va="center", fontsize=10, color="white" if dark else "black")
-            axes.text(left + million / 2, 0, f"{million:.1f}", **look)
-        left += million
-    axes.set(xlim=(0, most / 1e6), ylim=(-0.35, 0.35), yticks=[], xlabel="million parameters")
-    axes.set_title(f"{sum(sizes.values()):,} parameters", fontsize=12)
-    axes.figure.legend(loc="outside lower center", ncols=4, fontsize=9.5)
+def arriving(ax, lengths, names, t):
+    """Lengths (rows, T) of what arrives at each place, from the prediction at t; a cross where it is 0."""
+    levels = [f"$X^{{({n})}}$" for n in reversed(range(len(lengths)))]
+    shown = np.ma.masked_equal(lengths, 0)
+    image = ax.imshow(shown, norm=LogNorm(1e-4, 1), cmap="cividis_r", aspect="auto")
+    for row, place in np.argwhere(lengths == 0):
+        ax.text(place, row, "×", ha="center", va="center", fontsize=LABEL)
+    ax.set_xticks(range(len(names)), names, fontsize=LABEL)
+    ax.set_yticks(range(len(levels)), levels, fontsize=LABEL)
+    ax.tick_params(length=0)
+    ax.set_title(f"Gradients of the prediction after {names[t]!r} reach the past only", fontsize=LABEL + 1)
+    ax.figure.colorbar(image, ax=ax, label="length")
 
 
 def shares(lengths, counted, timed, crossing):
     """The share of scores, softmax and sums in a block, by length: of multiply-adds and of seconds."""
     fig, ax = subplots()
-    ax.plot(lengths, counted, "-", marker="o", color=COLOUR["blue"], label="of multiply-adds")
-    ax.plot(lengths, timed, "--", marker="s", color=COLOUR["vermilion"], label="of seconds, here")
+    ax.plot(lengths, counted, "-", marker="o", color=COLOUR["blue"])
+    ax.plot(lengths, timed, "--", marker="s", color=COLOUR["vermilion"])
+    ax.text(lengths[-1], counted[-1] - 0.08, "of multiply-adds", ha="right", color=COLOUR["blue"])
+    ax.text(lengths[0], timed[0] + 0.05, "of seconds, here", color=COLOUR["vermilion"])
     ax.axvline(crossing, color=COLOUR["black"], lw=1, ls=":")
     ax.text(crossing * 1.06, 0.03, "2D + F", fontsize=LABEL)
     ax.axhline(0.5, color=COLOUR["black"], lw=1, ls=":")
     ax.set_xscale("log", base=2)
     ax.set_xticks(lengths, [str(n) for n in lengths])
-    ax.set(ylim=(0, 1), xlabel="length n", ylabel="share of scores, softmax, sums")
-    ax.legend(loc="upper left")
+    ax.set(ylim=(0, 1), xlabel="length T", ylabel="share of scores, softmax, sums")
     return fig
