@@ -100,14 +100,13 @@ def arriving(ax, lengths, names, t):
     """Lengths (rows, T) of what arrives at each place, from the prediction at t; a cross where it is 0."""
     levels = [f"$X^{{({n})}}$" for n in reversed(range(len(lengths)))]
     shown = np.ma.masked_equal(lengths, 0)
-    image = ax.imshow(shown, norm=LogNorm(1e-4, 1), cmap="cividis_r", aspect="auto")
+    ax.imshow(shown, norm=LogNorm(1e-4, 1), cmap="cividis_r", aspect="auto")
     for row, place in np.argwhere(lengths == 0):
         ax.text(place, row, "×", ha="center", va="center", fontsize=LABEL)
     ax.set_xticks(range(len(names)), names, fontsize=LABEL)
     ax.set_yticks(range(len(levels)), levels, fontsize=LABEL)
     ax.tick_params(length=0)
     ax.set_title(f"Gradients of the prediction after {names[t]!r} reach the past only", fontsize=LABEL + 1)
-    ax.figure.colorbar(image, ax=ax, label="length")
 
 
 def shares(lengths, counted, timed, crossing):
