@@ -81,5 +81,5 @@ def arrivals(axes, weights, sizes, words):
     bars = ((weights, TARGET, "weights", 1), (sizes, SOURCE, "size of the gradient", 2))
     for ax, (values, colour, title, top) in zip(axes, bars, strict=True):
         ax.bar(range(len(words)), values, color=COLOUR[colour], width=0.6)
-        ax.set(title=title, ylim=(0, top))
+        ax.set(title=title, ylim=(0, top), yticks=(0, top / 2, top))
         ax.set_xticks(range(len(words)), words, rotation=30)
