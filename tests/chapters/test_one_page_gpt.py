@@ -158,13 +158,13 @@ def test_norms_do_not_decay():
 
 
 def test_it_learns_more_than_pairs_of_characters_tell():
-    """The text is the same on every Python; a count of pairs of characters pays 3.57 bits (chapter 13)."""
+    """The text is the same on every Python; counts of characters pay 4.61 bits, of pairs 3.57."""
     text, held_out = manual.split(once=True)
     rng = np.random.default_rng(0)
-    params = {name: np.float32(p) for name, p in gpt.initial(rng, manual.V, 32, 48, 2).items()}
+    params = {name: np.float32(p) for name, p in gpt.initial(rng, manual.V, 32, 64, 2).items()}
     losses = np.array([*gpt.train(params, text, 4, 300, rng, B=16, rate=5e-3)])
     assert abs(losses[0] - np.log2(manual.V)) < 0.1
-    assert losses[-20:].mean() < 3.4 and gpt.bits(params, held_out, 4) < 3.5
+    assert losses[60:80].mean() < 4.61 and losses[-40:].mean() < 3.57
     written = gpt.write(params, [*map(int, text[:4])], 4, 40, rng)
     assert len(written) == 44 and set(written) <= set(range(manual.V))
 

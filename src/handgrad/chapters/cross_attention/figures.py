@@ -40,9 +40,9 @@ def integers():
             ax.plot([0, 3], [left, right], color=COLOUR["grey"], lw=1, ls="-", zorder=0)
             share = (0.22, 0.62)[t]
             at, up = 3 * share, left + share * (right - left)
-            ax.add_patch(Rectangle((at - 0.26, up - 0.16), 0.62, 0.32, fc="white", ec="none"))
-            ax.text(at - 0.03, up, a[t][s], ha="right", color=forth, **look)
-            ax.text(at + 0.03, up, du[t][s], ha="left", color=back, **look)
+            ax.add_patch(Rectangle((at - 0.26, up - 0.16), 0.72, 0.32, fc="white", ec="none"))
+            ax.text(at - 0.06, up, a[t][s], ha="right", color=forth, **look)
+            ax.text(at + 0.06, up, f"({du[t][s]})", ha="left", color=back, **look)
             ax.text(3, right, memory[s], ha="center", bbox=frame, **look)
             ax.text(3.5, right + 0.22, f"dv = {dv[s]}", color=back, **look)
             ax.text(3.5, right - 0.22, f"dk = {dk[s]}", color=back, **look)
