@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from handgrad import blocks, check
 from handgrad.chapters.blocks import draws, proofs, walkers
+from handgrad.config import Config, init
 from handgrad.ops import cross_entropy, cross_entropy_backward
 
 # The answers, derived a second time -------------------------------------------------------------------------
@@ -21,15 +22,6 @@ from handgrad.ops import cross_entropy, cross_entropy_backward
 
 def rms(x, gamma):
     return gamma * torch.nn.functional.rms_norm(x, x.shape[-1:], eps=0.0)
-
-
-def merged_loss(dy, dasks, dread):
-    """A loss whose attention is linear and has these gradients."""
-    S = dread.shape[1] - dy.shape[1]
-    x = torch.zeros(dy.shape, dtype=dy.dtype, requires_grad=True)
-    memory = torch.zeros((len(dy), S, dy.shape[2]), dtype=dy.dtype, requires_grad=True)
-    loss = (dy * x).sum() + (dasks * x).sum() + (dread * torch.cat([memory, x], 1)).sum()
-    return loss, (x, memory)
 
 
 def parallel_loss(dy, da, df, x, gamma):
@@ -47,7 +39,6 @@ def sandwich_loss(dy, x, W, b, gamma_in, gamma_out):
 
 
 LOSSES = {
-    "merged_gradients": merged_loss,
     "parallel_gradients": parallel_loss,
     "same_block_twice": twice_loss,
     "sandwich_gradients": sandwich_loss,
@@ -64,6 +55,26 @@ def test_the_slope_is_the_derivative():
     u = x + a * x**2 / 2
     v = u + b * u**3
     assert (diff(v + c * v**2 / 2, x) - solution("macaron_slope")(x, a, b, c)).expand() == 0
+
+
+@pytest.mark.parametrize("N", [1, 2, 3])
+def test_the_reach_of_the_memory_is_that_of_shipped_blocks(N):
+    """Derivatives by the memory of a random stack, whose blocks have the two masks."""
+    rng = np.random.default_rng(N)
+    mask, memory_mask = np.tri(4, dtype=bool), rng.random((4, 5)) < 0.3
+    mask[2, 1] = False
+    config = Config("encoder-decoder", 9, D=8, H=2, F=12, N=N, norm="pre")
+    stack = init(config, rng, np.float64)["decoder"]
+    x, memory = rng.standard_normal((1, 4, 8)), rng.standard_normal((1, 5, 8))
+
+    def last(memory):
+        y = x
+        for params in stack:
+            y, _ = blocks.decoder_block(y, memory, params, 2, "pre", mask, memory_mask)
+        return y
+
+    moved = np.abs(check.measured(last, memory)).max(axis=(0, 2, 3, 5)) > 1e-9  # (T, S)
+    np.testing.assert_array_equal(solution("memory_reach")(mask, memory_mask, N), moved)
 
 
 # What the chapter says --------------------------------------------------------------------------------------

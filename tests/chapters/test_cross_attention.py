@@ -8,7 +8,7 @@ from judging import check_gradients, solution
 from handgrad.blocks import decoder_block, decoder_block_backward
 from handgrad.chapters.cross_attention import figures
 from handgrad.config import Config, init
-from handgrad.ops import causal_mask
+from handgrad.ops import attention, attention_backward, causal_mask
 
 # The answers, derived a second time by automatic differentiation of the forward -----------------------------
 
@@ -17,21 +17,8 @@ def gate_loss(dy, c, alpha):
     return (dy * (torch.tanh(alpha)[None, :, None, None] * c).sum(1)).sum()
 
 
-def frozen_loss(memory, dk, dv, W_K, W_V, learns):
-    """Frozen matrices are constants; the memory is read by all layers."""
-    kept = torch.as_tensor(learns)[:, None, None]
-    W_K, W_V = (torch.where(kept, W, W.detach()) for W in (W_K, W_V))
-    keys, values = (torch.einsum("bsd,ndk->nbsk", memory, W) for W in (W_K, W_V))
-    return (dk * keys).sum() + (dv * values).sum()
-
-
 def coverage_loss(s, wish):
     return ((torch.softmax(s, -1).sum(1) - wish) ** 2).sum() / 2
-
-
-def norm_loss(parts, u, gamma):
-    memory = gamma * torch.nn.functional.rms_norm(u, u.shape[-1:], eps=0.0)
-    return sum((part * memory).sum() for part in parts)
 
 
 def latent_loss(dy, latents, k, v, real):
@@ -44,8 +31,6 @@ def latent_loss(dy, latents, k, v, real):
     "name, loss, by",
     [
         ("gated_gradients", gate_loss, (1, 2)),
-        ("frozen_layers", frozen_loss, (0, 3, 4)),
-        ("normalised_once", norm_loss, (1, 2)),
         ("latent_queries", latent_loss, (1, 2, 3)),
     ],
 )
@@ -59,6 +44,23 @@ def test_the_coverage_is_differentiated_by_scores():
     (found,) = torch.autograd.grad(coverage_loss(s, torch.tensor(wish)), s)
     a = torch.softmax(s, -1).detach().numpy()
     np.testing.assert_allclose(solution("coverage_ds")(a, wish), found, rtol=1e-9, atol=1e-12)
+
+
+def test_the_loss_known_in_advance_is_that_of_counting():
+    for S, w in [(5, 0), (5, 2), (5, 4), (8, 3), (8, 7)]:
+        hidden = sum(abs(S - 1 - 2 * t) > w for t in range(S))
+        wanted = hidden / S * np.log(7)
+        np.testing.assert_allclose(float(solution("reversed_loss")(V=7, S=S, w=w)), wanted, rtol=1e-12)
+
+
+def test_the_two_laws_hold_for_shipped_gradients_and_notice_padding_that_is_heard():
+    rng = np.random.default_rng(1)
+    q, k, v, dy = (rng.standard_normal((3, n, 4)) for n in (5, 6, 6, 5))
+    _, cache = attention(q, k, v)
+    _, dk, dv = attention_backward(dy, cache)
+    assert (solution("law_gaps")(dk, dv, dy) < 1e-12).all()
+    wrong = solution("law_gaps")(dk[:, :5], dv[:, :5], dy)  # a source that was heard, and is left out
+    assert (wrong > 0.01).all()
 
 
 # The chapter ------------------------------------------------------------------------------------------------
@@ -91,6 +93,6 @@ def test_what_shipped_blocks_return_adds_up_to_the_memorys_gradient(norm):
 
 def test_the_figures_draw_what_they_are_given():
     texts = {text.get_text() for text in figures.integers().axes[0].texts}
-    assert {"dk = 10", "dk = −3", "dk = −7", "dv = −2", "+8", "⅔"} <= texts
+    assert {"dk = 10", "dk = −3", "dk = −7", "dv = −2", "(+8)", "⅔"} <= texts
     crossing = figures.fetched([(["a", "b"], ["c", "d"], [1, 0])] * 2).axes[0].lines
     assert [line.get_xdata()[1] for line in crossing] == [1, 0]
