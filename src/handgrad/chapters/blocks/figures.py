@@ -27,7 +27,7 @@ def stream():
 def integers_cross():
     """The cross-attention sub-layer of the small example: values forward, gradients back."""
     nodes = {"$x_1$": (0, 2), "norm": (0.6, 0.9), "$P_a$": (2, 0.9)}
-    nodes |= {"$x'$": (0.6, -0.6), "$P_r$": (2, -0.6), "+": (3.6, 2), "$x_2$": (4.6, 2)}
+    nodes |= {"$x'$": (1.2, -0.6), "$P_r$": (3.2, -0.6), "+": (3.9, 2), "$x_2$": (4.9, 2)}
     edges = [
         ("$x_1$", "+", "(2, 2)", "", "(1, 3)"),
         ("$x_1$", "norm", "", "", "(2, −2)"),
@@ -42,8 +42,8 @@ def integers_cross():
 
 def integers_self():
     """The self-attention sub-layer of the small example, where the normalised token is used twice."""
-    nodes = {"$x_0$": (0, 2), "norm": (0.6, 0.2), "$W_a$": (2, 0.9), "$W_r$": (2, -0.6)}
-    nodes |= {"+": (3.6, 2), "$x_1$": (4.6, 2)}
+    nodes = {"$x_0$": (0, 2), "norm": (0.6, 0.2), "$W_a$": (2, 0.9), "$W_r$": (3.2, -0.6)}
+    nodes |= {"+": (3.9, 2), "$x_1$": (4.9, 2)}
     edges = [
         ("$x_0$", "+", "(1, 1)", "", "(3, 1)"),
         ("$x_0$", "norm", "", "", "(−4, 4)"),
