@@ -7,7 +7,7 @@ from judging import solution
 from handgrad import ops
 from handgrad.chapters.positions import figures
 from handgrad.course import judge
-from handgrad.ops.positions import rotary_backward
+from handgrad.ops.positions import rotary, rotary_angles, rotary_backward
 
 # The answers, derived a second time by automatic differentiation of the forward -----------------------------
 
@@ -25,11 +25,6 @@ def slope_loss(ds, q, k, slope):
     t, s = torch.arange(ds.shape[-2]), torch.arange(ds.shape[-1])
     penalty = slope[:, None, None] * (t[:, None] - s).abs()
     return (ds * (q @ k.mT / q.shape[-1] ** 0.5 - penalty)).sum()
-
-
-def table_loss(ds, table, reach):
-    t, s = torch.arange(ds.shape[-2]), torch.arange(ds.shape[-1])
-    return (ds * table[:, (s - t[:, None]).clamp(-reach, reach) + reach]).sum()
 
 
 def frequency_loss(dy, x, omega):
@@ -81,15 +76,12 @@ def test_slope_gradients_by_autograd():
         agree(solution("slope_gradients")(ds, q, k), slope_loss(torch.tensor(ds), *inputs), inputs)
 
 
-def test_distance_table_by_autograd():
-    for case in judge.find("distance_table").cases:
-        ds, reach = case.inputs
-        (table,) = tensors(np.zeros((ds.shape[1], 2 * reach + 1)))
-        agree(
-            [solution("distance_table")(ds, reach)],
-            table_loss(torch.tensor(ds), table, reach),
-            [table],
-        )
+def test_relative_gaps_tell_rotary_from_a_layer_that_turns_the_keys_alone():
+    rng, angles = np.random.default_rng(3), rotary_angles(5, 6)
+    q, k = (np.broadcast_to(rng.standard_normal((2, 3, 1, 6)), (2, 3, 5, 6)) for _ in range(2))
+    turned = rotary(k, angles)[0].mT
+    assert (solution("relative_gaps")(rotary(q, angles)[0] @ turned) < 1e-12).all()
+    assert (solution("relative_gaps")(q @ turned) > 0.01).all()
 
 
 def test_frequency_gradients_by_autograd():
@@ -104,10 +96,9 @@ def test_frequency_gradients_by_autograd():
 
 
 def test_the_cases_hold_what_the_exercises_promise():
-    """More queries than keys and fewer, distances beyond the reach on both sides, widths above one pair."""
-    shapes = [case.inputs[0].shape[-2:] for case in judge.find("distance_table").cases]
-    assert any(T > S + 2 for T, S in shapes) and any(S > T + 2 for T, S in shapes)
-    assert {case.inputs[1] for case in judge.find("distance_table").cases} == {1, 2, 3}
+    """More queries than keys and fewer, widths above one pair."""
+    shapes = [case.inputs[0].shape[-2:] for case in judge.find("relative_gaps").cases]
+    assert any(T > S for T, S in shapes) and any(S > T for T, S in shapes)
     for dy, angles in (case.inputs for case in judge.find("half_split_dx").cases):
         assert 1 < angles.shape[-1] < dy.shape[-1] / 2
 

@@ -1,5 +1,7 @@
 """Chapter 06: its exercises, derived again; what it measures with."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -116,13 +118,15 @@ def drawn(name, case="a batch"):
     return next(one.inputs for one in judge.find(name).cases if one.name == case)
 
 
-def test_stochastic_depth_against_autograd():
-    dy, x, W, keep, p = drawn("stochastic_depth_backward")
-    assert 0 < keep.sum() < len(keep)
-    s = torch.tensor(keep)[:, None, None] / (1 - p)
-    wanted = by_autograd(lambda x, W: x + s * (x @ W), dy, x, W)
-    for mine, theirs in zip(solution("stochastic_depth_backward")(dy, x, W, keep, p), wanted, strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+def test_the_living_paths_are_counted_one_by_one():
+    """All sets of kept branches of four, and all sets of branches that a path takes."""
+    N, p = 4, 0.3
+    expected = 0.0
+    for kept in product((0, 1), repeat=N):
+        weight = np.prod([1 - p if one else p for one in kept])
+        paths = product((0, 1), repeat=N)
+        expected += weight * sum(all(one <= left for one, left in zip(path, kept)) for path in paths)
+    np.testing.assert_allclose(float(solution("living_paths")(N, p)), expected, rtol=1e-12)
 
 
 def test_layer_scale_against_autograd():
