@@ -7,9 +7,8 @@ import numpy as np
 from ... import optim
 from ...config import Config, init
 from ...mistakes import changed, edited
-from ...model import forward, loss_and_gradients
+from ...model import backward, forward, loss_and_gradients
 from ...ops import attention, attention_backward, causal_mask
-from ..transformer import reach
 from .formulas import off
 
 # After the softmax comes dropout. In the late layer it gets the mask, and the scores get none.
@@ -47,7 +46,14 @@ def to_later_inputs(kind, T=6, seed=0):
     config = Config(kind, V=9, D=8, H=2, F=12, N=2, positions="learned", T_max=T)
     params = init(config, np.random.default_rng(seed))
     tokens = np.random.default_rng(seed).integers(0, 9, (1, T))
-    felt = np.array([reach.felt(params, config, {"tokens": tokens}, t)["embedding"] for t in range(T)])
+    z, cache = forward(params, config, {"tokens": tokens})
+    felt = []
+    for t in range(T):
+        dz = np.zeros_like(z)
+        dz[0, t] = np.random.default_rng(t).standard_normal(z.shape[-1])
+        dP = backward(dz, cache)["embedding"]["P"]  # row s is what arrives at input s
+        felt.append(np.abs(dP).max(axis=1))
+    felt = np.array(felt)
     return float(np.triu(felt, 1).max() / felt.max())
 
 
@@ -57,10 +63,15 @@ def own_token(shifted, T=6, seed=0):
     params = init(config, np.random.default_rng(seed))
     row = np.random.default_rng(seed).integers(1, 9, (1, T + 1))
 
-    def make(row):
-        return (row[:, :-1], row[:, 1:]) if shifted else (row, row)
-
-    return reach.own_token_read(params, config, make, row)
+    moved, first = [], int(shifted)  # the place in the row of the token that is asked at t is t + first
+    read = row[:, :-1] if shifted else row
+    z, _ = forward(params, config, {"tokens": read})
+    for t in range(read.shape[1]):
+        other = row.copy()
+        other[0, t + first] = (row[0, t + first] + 1) % config.V
+        z_other, _ = forward(params, config, {"tokens": other[:, :-1] if shifted else other})
+        moved.append(bool((z_other[0, t] != z[0, t]).any()))
+    return np.flatnonzero(moved)
 
 
 def padding(masked, seed=0):
