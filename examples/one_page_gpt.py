@@ -1,9 +1,9 @@
-"""A GPT on one page: NumPy, no automatic differentiation, each backward below its forward.
+"""A GPT on one page: NumPy 2, no automatic differentiation, each backward below its forward.
 
 It reads the manual that ships with Python, character by character, learns to guess the next one, and
 writes some text of its own:
 
-    python examples/one_page_gpt.py        two minutes on one core
+    python examples/one_page_gpt.py        two to three minutes on one core
 
 B rows of T characters; width D, H heads of width K = D / H, N blocks, V different characters. An array dx
 is the gradient of the loss by x, and has its shape. A forward returns its result and a cache; the backward
@@ -72,13 +72,13 @@ def attention_backward(dy, cache):
 
 
 def gelu(h):  # with a tanh in the place of the exact one, as in GPT-2
-    s = np.tanh(np.sqrt(2 / np.pi) * (h + 0.044715 * h**3))
+    s = np.tanh((2 / np.pi) ** 0.5 * (h + 0.044715 * h**3))
     return 0.5 * h * (1 + s), (h, s)
 
 
 def gelu_backward(dg, cache):
     h, s = cache
-    ds = np.sqrt(2 / np.pi) * (1 + 3 * 0.044715 * h**2) * (1 - s**2)
+    ds = (2 / np.pi) ** 0.5 * (1 + 3 * 0.044715 * h**2) * (1 - s**2)
     return dg * (0.5 * (1 + s) + 0.5 * h * ds)
 
 
@@ -188,7 +188,7 @@ def train(params, text, H, steps, rng, B=16, rate=3e-3, warm_up=50):
         rows = text[rng.integers(len(text) - T, size=B)[:, None] + np.arange(T + 1)]
         z, cache = forward(params, rows[:, :-1], H)
         loss, dz = cross_entropy(z, rows[:, 1:])  # the targets are the tokens, one place on
-        now = rate * min(step / warm_up, 0.5 + 0.5 * np.cos(np.pi * step / steps))
+        now = rate * min(step / warm_up, 0.5 + 0.5 * float(np.cos(np.pi * step / steps)))
         adamw(params, clipped(backward(dz, cache)), m, v, step, now)
         yield loss / np.log(2)
 

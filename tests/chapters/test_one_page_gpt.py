@@ -163,6 +163,9 @@ def test_it_learns_more_than_pairs_of_characters_tell():
     rng = np.random.default_rng(0)
     params = {name: np.float32(p) for name, p in gpt.initial(rng, manual.V, 32, 64, 2).items()}
     losses = np.array([*gpt.train(params, text, 4, 300, rng, B=16, rate=5e-3)])
+    z, cache = gpt.forward(params, text[None, :32], 4)
+    found = gpt.backward(z, cache) | params | {"z": z}
+    assert {array.dtype for array in found.values()} == {np.dtype(np.float32)}
     assert abs(losses[0] - np.log2(manual.V)) < 0.1
     assert losses[60:80].mean() < 4.61 and losses[-40:].mean() < 3.57
     written = gpt.write(params, [*map(int, text[:4])], 4, 40, rng)
