@@ -157,7 +157,6 @@ NOT_JUDGED = {
     "eq-attention-variance": "an index that only letters with a law have",
     "eq-masks-before": "rows without a key, which are most of the small ones",
     "eq-multi-head-groups": "matrices at an index such as gG + m",
-    "eq-errata-columns": "heads in columns",
     "eq-translate-table": "an index that is a label, on the left",
     "eq-language-model-later": "a sum whose first index is that of the claim",
     "eq-language-model-bits": "words as an index",
