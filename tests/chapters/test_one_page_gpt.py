@@ -91,38 +91,49 @@ def torch_loss(params, tokens, targets):
     return functional.cross_entropy(z.flatten(0, 1), targets.flatten())
 
 
-def test_its_gradients_are_those_of_automatic_differentiation(drawn):
-    params, tokens, targets = drawn
+def by_autograd(params, tokens, targets):
     leaves = {name: torch.tensor(p, requires_grad=True) for name, p in params.items()}
-    wanted_loss = torch_loss(leaves, torch.tensor(tokens), torch.tensor(targets))
-    wanted_loss.backward()
-    loss, grads = gradients(params, tokens, targets)
-    np.testing.assert_allclose(loss, wanted_loss.item(), rtol=1e-12)
-    assert set(grads) == set(leaves)
-    for name, gradient in grads.items():
-        np.testing.assert_allclose(gradient, leaves[name].grad, rtol=1e-9, atol=1e-13, err_msg=name)
+    loss = torch_loss(leaves, torch.tensor(tokens), torch.tensor(targets))
+    loss.backward()
+    return loss.item(), {name: leaf.grad.numpy() for name, leaf in leaves.items()}
+
+
+def worst(grads, wanted):
+    """The largest error of any array, relative to the largest entry of that array."""
+    assert set(grads) == set(wanted)
+    return max(np.abs(grads[name] - wanted[name]).max() / np.abs(wanted[name]).max() for name in wanted)
+
+
+def test_its_gradients_are_those_of_automatic_differentiation(drawn):
+    wanted_loss, wanted = by_autograd(*drawn)
+    loss, grads = gradients(*drawn)
+    np.testing.assert_allclose(loss, wanted_loss, rtol=1e-12)
+    assert worst(grads, wanted) < 1e-11  # rounding, in float64
 
 
 def test_its_gradients_are_those_of_differences(drawn):
     params, tokens, targets = drawn
     _, grads = gradients(params, tokens, targets)
     for name in ("E", "P", "gamma", "1.attention.W_K", "0.feed_forward.beta"):
-        slope = check.measured(lambda p: gradients(params | {name: p}, tokens, targets)[0], params[name])  # noqa: B023
-        np.testing.assert_allclose(grads[name], slope, atol=1e-8, err_msg=name)
+
+        def loss(p, name=name):
+            return gradients(params | {name: p}, tokens, targets)[0]
+
+        assert worst({name: grads[name]}, {name: check.measured(loss, params[name])}) < 1e-7
 
 
 @pytest.mark.parametrize(
-    "function, old, new",
+    "old, new",
     [
-        ("backward", "dx = dx + through", "dx = through"),
-        ("backward", 'np.add.at(grads["E"], tokens, dx)', "pass"),
-        ("attention_backward", "du.mT @ q", "du @ q"),
-        ("attention_backward", "dq + dk + dv", "dq + dk"),
-        ("gelu_backward", "0.5 * (1 + s) + ", ""),
-        ("layer_norm_backward", " - dn.mean(-1, keepdims=True)", ""),
+        ("dx = dx + through", "dx = through"),
+        ('np.add.at(grads["E"], tokens, dx)', "pass"),
+        ("du.mT @ q", "du @ q"),
+        ("dq + dk + dv", "dq + dk"),
+        ("0.5 * (1 + s) + ", ""),
+        (" - dn.mean(-1, keepdims=True)", ""),
     ],
 )
-def test_a_wrong_line_is_noticed(drawn, function, old, new):
+def test_a_wrong_line_is_noticed(drawn, old, new):
     """The comparison with PyTorch is one that can fail."""
     source = PLACE.read_text(encoding="utf-8")
     assert source.count(old) == 1
@@ -131,8 +142,7 @@ def test_a_wrong_line_is_noticed(drawn, function, old, new):
     params, tokens, targets = drawn
     z, cache = wrong["forward"](params, tokens, H)
     grads = wrong["backward"](gpt.cross_entropy(z, targets)[1], cache)
-    right = gradients(params, tokens, targets)[1]
-    assert max(abs(grads[name] - right[name]).max() for name in right) > 1e-4
+    assert worst(grads, by_autograd(*drawn)[1]) > 0.01
 
 
 def test_adamw_takes_the_steps_of_pytorch(drawn):
@@ -174,6 +184,9 @@ def test_it_learns_more_than_pairs_of_characters_tell():
 
 def test_it_stands_alone_on_one_page():
     source = PLACE.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 250
+    lines = len(source.splitlines())
+    assert lines <= 250
+    for page in ("README.md", "book/one_page.md"):
+        assert f"{lines} lines of NumPy" in (ROOT / page).read_text(encoding="utf-8")
     imports = [line for line in source.splitlines() if line.startswith(("import", "from"))]
     assert imports == ["from pydoc_data.topics import topics", "import numpy as np"]
