@@ -1,0 +1,141 @@
+r"""The directive ``{architecture}``: a GPT drawn from the tokens to the loss, whose boxes are links.
+
+Each box opens its card: what it computes, what it sends back with the mark of its evidence, its shapes, its
+lines of NumPy and its chapter. The boxes stand in book/architecture.yml, which names equations and functions
+and writes none; `cheat_sheet` reads them from the chapters. A card is shown by ``:target``, so it needs no
+script; where there is no style all of them follow the picture.
+"""
+
+import ast
+from functools import cache
+from html import escape
+from pathlib import Path
+
+import yaml
+from cheat_sheet import chosen, is_gradient, line_of, of_book
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).parents[2]
+GPT = "examples/one_page_gpt.py"
+WIDTH, HEIGHT, NARROW = 124, 32, 44  # of a box, and of one whose title is a sign
+BACK = '<p class="back"><a href="#architecture">The picture</a></p>'
+NORMS = ((98, 332), (98, 478))  # in front of the two layers of a block
+
+
+def read(root=ROOT):
+    """The boxes of book/architecture.yml."""
+    return yaml.safe_load((root / "book/architecture.yml").read_text(encoding="utf-8"))
+
+
+def functions(root=ROOT):
+    """The names of the functions of the GPT on one page."""
+    tree = ast.parse((root / GPT).read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def problems(boxes, book, known):
+    """What is wrong, given what `cheat_sheet.of_book` and `functions` read: sentences, [] if nothing is."""
+    wrong = []
+    for about in boxes:
+        found = book[about["chapter"]][1] | book[13][1]
+        wrong += [f"{about['box']}: no function {name!r}" for name in about["lines"] if name not in known]
+        for item, back in [(i, False) for i in about["forward"]] + [(i, True) for i in about["backward"]]:
+            try:
+                _, stated, kind = chosen(item, found)
+            except ValueError as error:
+                wrong.append(f"{about['box']}: {error}")
+                continue
+            if kind is None or back and (kind == "definition" or not is_gradient(stated[0])):
+                asked = "a gradient that something checks" if back else "a formula with evidence"
+                wrong.append(f"{about['box']}: expected {asked}, got {item!r}")
+    return wrong
+
+
+def link(name, spoken, title, centre):
+    """A box of the picture: a link to its card."""
+    (x, y), wide = centre, WIDTH if len(title) > 3 else NARROW
+    return (
+        f'<a href="#box-{name}" aria-label="{escape(spoken)}">'
+        f'<rect x="{x - wide / 2:g}" y="{y - HEIGHT / 2:g}" width="{wide}" height="{HEIGHT}" rx="5"/>'
+        f'<text x="{x:g}" y="{y + 5:g}">{escape(title)}</text></a>'
+    )
+
+
+def picture(boxes):
+    """The model as SVG: the stream upward, gradients downward beside it."""
+    up = ["M232 640V22", "M232 502H98V448", "M98 416V394H208", "M232 356H98V302", "M98 270V250H208"]
+    up += ["M148 548H208"]
+    links = [link(b["box"], f"{b['title']}, chapter {b['chapter']}", b["title"], b["at"]) for b in boxes]
+    links += [link("norm", "norm, chapter 5", "norm", centre) for centre in NORMS]
+    links += [link("add", "plus, chapter 6", "+", (232, y)) for y in (394, 548)]
+    words = [(262, 642, "tokens (B, T)"), (262, 526, "X⁰ (B, T, D)"), (262, 214, "Xᴺ (B, T, D)")]
+    words += [(262, 30, "loss")]
+    return (
+        '<svg viewBox="0 0 360 650" role="group" aria-label="A decoder-only model from the tokens, below, to '
+        'the loss, above. Every box is a link to its formulas.">'
+        '<defs><marker id="up" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+        'orient="auto"><path d="M0 0L8 4L0 8Z"/></marker></defs>'
+        '<rect class="frame" x="14" y="228" width="338" height="284" rx="8"/>'
+        + "".join(f'<path class="up" d="{path}" marker-end="url(#up)"/>' for path in up)
+        + '<path class="down" d="M250 22V636" marker-end="url(#up)"/>'
+        + "".join(f'<text class="shape" x="{x}" y="{y}">{escape(text)}</text>' for x, y, text in words)
+        + "".join(links)
+        + "</svg>"
+    )
+
+
+def markdown(about, book):
+    """The card of one box as MyST."""
+    path, found, _ = book[about["chapter"]]
+    found = found | book[13][1]
+    formulas = [
+        f"- [{sign}]{{.sign}} " + " ".join(line_of(item, found) for item in about[way])
+        for sign, way in (("→", "forward"), ("←", "backward"))
+    ]
+    lines = [
+        f"**{about['title']}.** {about['says']} {{doc}}`Chapter {about['chapter']} </notebooks/{path.stem}>`",
+        "",
+        *formulas,
+        f"- [▭]{{.sign}} {about['shapes']}",
+        "",
+    ]
+    for name in about["lines"]:
+        lines += [f"```{{literalinclude}} /{GPT}", f":pyobject: {name}", "```", ""]
+    return lines
+
+
+@cache
+def _book():
+    return of_book()
+
+
+class Architecture(SphinxDirective):
+    """The picture and its cards. No argument, option or content."""
+
+    def run(self):
+        book, boxes = _book(), read()
+        self.env.note_dependency(str(ROOT / "book/architecture.yml"))
+        self.env.note_dependency(str(ROOT / GPT))
+        for path, _, _ in book.values():
+            self.env.note_dependency(str(path))
+        if wrong := problems(boxes, book, functions()):
+            raise self.error("architecture.yml: " + "; ".join(wrong))
+        whole = nodes.container(classes=["architecture"], ids=["architecture"])
+        whole += nodes.raw("", picture(boxes), format="html")
+        for about in boxes:
+            card = nodes.container(classes=["box"], ids=[f"box-{about['box']}"])
+            self.state.nested_parse(
+                StringList(markdown(about, book), self.env.docname), self.content_offset, card
+            )
+            card += nodes.raw(
+                "", '<p class="back"><a href="#architecture">The picture</a></p>', format="html"
+            )
+            whole += card
+        return [whole]
+
+
+def setup(app):
+    app.add_directive("architecture", Architecture)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
