@@ -1,8 +1,7 @@
-"""What PyTorch does at the same places: dropout with given masks, clipping, the scale of the loss, a twin."""
+"""What PyTorch does at the same places: dropout with given masks, clipping, the scale of the loss."""
 
 from unittest import mock
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -65,22 +64,3 @@ def scales(finite, start, interval):
 def bfloat16(x):
     """float32 x, rounded to bfloat16 by PyTorch, as float32."""
     return torch.tensor(x).to(torch.bfloat16).to(torch.float32).numpy()
-
-
-def all_bfloat16():
-    """The 2¹⁶ numbers of bfloat16 as float32; some are not finite."""
-    bits = np.arange(2**16, dtype=np.uint32) << 16
-    return bits.view(np.float32)
-
-
-def pair_gradients(params, share, q):
-    """The gradients of `trials.gradients` by autograd, as a list: E, the W, W_out."""
-    arrays = [params["E"], *params["W"], params["W_out"]]
-    E, *hidden, W_out = (torch.tensor(a, requires_grad=True) for a in arrays)
-    x = E
-    for W in hidden:
-        x = torch.relu(x @ W)
-    z = torch.log_softmax(x @ W_out, dim=1)
-    loss = -(torch.tensor(share)[:, None] * torch.tensor(q) * z).sum()
-    loss.backward()
-    return [t.grad.numpy() for t in (E, *hidden, W_out)]
