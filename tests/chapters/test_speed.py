@@ -107,15 +107,6 @@ def test_statements_are_counted_without_docstrings():
     assert counting.is_text(ast.parse("'text'").body[0])
 
 
-def test_the_sentences_are_sorted_by_length():
-    batch = trials.sentences(np.random.default_rng(0), 20)
-    lengths = (batch["target_out"] != trials.PAD).sum(axis=1)
-    assert (np.diff(lengths) >= 0).all() and lengths.min() >= 2 and lengths.max() <= 24
-    assert np.array_equal(batch["tokens"] == trials.PAD, batch["target_out"] == trials.PAD)
-    same = batch["tokens"][:, 1:] == batch["target_out"][:, :-1]
-    assert same[batch["tokens"][:, 1:] != trials.PAD].all()
-
-
 def test_the_prices_of_calls_that_have_them_are_found():
     """Rows made from three prices give these prices back."""
     rng = np.random.default_rng(0)

@@ -160,7 +160,7 @@ NOT_JUDGED = {
     "eq-translate-table": "an index that is a label, on the left",
     "eq-language-model-later": "a sum whose first index is that of the claim",
     "eq-language-model-bits": "words as an index",
-    "eq-speed-parallel": "a letter that is a word",
+    "eq-translate-parallel": "a letter that is a word",
 }
 """The forms that the second reading does not know, by label."""
 

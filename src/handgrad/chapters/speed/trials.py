@@ -1,4 +1,4 @@
-"""What chapter 19 tries: a stack of blocks, and a language with a known entropy."""
+"""What chapter 19 tries: a stack of blocks, a softmax without its fade, and times."""
 
 from timeit import Timer
 
@@ -7,8 +7,6 @@ import numpy as np
 from ...blocks import encoder_block
 from ...config import gpt2_small, init
 from ...ops import causal_mask
-
-PAD = 8
 
 
 def deep_stack(N=8, D=16, T=12):
@@ -25,20 +23,6 @@ def deep_stack(N=8, D=16, T=12):
         return x, caches
 
     return blocks, *np.random.default_rng(1).standard_normal((2, 3, T, D)), through
-
-
-def sentences(rng, B):
-    """A batch of the language: tokens and target_out (B, 24), sorted by length, the rest padding.
-
-    A jump of 1 is the next of eight tokens, in a circle; with probability 1/5 the jump is any of the eight.
-    """
-    jumps = np.where(rng.random((B, 25)) < 0.2, rng.integers(8, size=(B, 25)), 1)
-    jumps[:, 0] = rng.integers(8, size=B)
-    tokens = np.cumsum(jumps, axis=1) % 8
-    lengths = np.sort(rng.integers(2, 25, size=B))
-    padding = np.arange(24) >= lengths[:, None]
-    texts = {"tokens": tokens[:, :-1], "target_out": tokens[:, 1:]}
-    return {name: np.where(padding, PAD, rows) for name, rows in texts.items()}
 
 
 def unfaded(scores, values, block):

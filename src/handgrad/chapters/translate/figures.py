@@ -4,42 +4,25 @@ import numpy as np
 from matplotlib.patches import FancyBboxPatch
 
 from handgrad.chapters.translate.trials import tokens_of
-from handgrad.course.figures import (
-    COLOUR,
-    DASHES,
-    LABEL,
-    LINES,
-    WIDTH,
-    backward_graph,
-    heat_maps,
-    losses,
-    subplots,
-)
+from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, losses, subplots
 
 MARKS = {"<pad>", "<bos>", "<eos>"}
-
-
-def sentences(rows):
-    """Tokens as cells of a table, one row for each entry of rows {title: tokens}; marks are grey."""
-    fig, ax = subplots(size=(WIDTH, 0.55 * len(rows) + 0.3))
-    for y, (title, tokens) in enumerate(rows.items()):
-        ax.text(-0.15, -y, title, ha="right", va="center")
-        for x, token in enumerate(tokens):
-            mark = token in MARKS
-            face, ink = ("#E6E6E6", COLOUR["grey"]) if mark else ("#DCEBF5", COLOUR["black"])
-            box = (x + 0.07, -y - 0.26), 0.86, 0.52
-            ax.add_patch(FancyBboxPatch(*box, boxstyle="round,pad=0,rounding_size=0.1", fc=face, lw=0))
-            ax.text(x + 0.5, -y, token, ha="center", va="center", fontsize=8.5, color=ink)
-    longest = max(map(len, rows.values()))
-    ax.set(xlim=(-2.6, longest), ylim=(-len(rows) + 0.4, 0.6))
-    ax.set_axis_off()
-    return fig
 
 
 def shift(batch, vocabulary):
     """The first sentence of a batch: what the encoder reads, what the decoder reads, and what it must say."""
     names = {"source": "the encoder reads", "target_in": "the decoder reads", "target_out": "it must say"}
-    return sentences({title: tokens_of(batch[name][0], vocabulary) for name, title in names.items()})
+    fig, ax = subplots(size=(WIDTH, 1.95))
+    for y, (name, title) in enumerate(names.items()):
+        ax.text(-0.15, -y, title, ha="right", va="center")
+        for x, token in enumerate(tokens_of(batch[name][0], vocabulary)):
+            face, ink = ("#E6E6E6", COLOUR["grey"]) if token in MARKS else ("#DCEBF5", COLOUR["black"])
+            box = (x + 0.07, -y - 0.26), 0.86, 0.52
+            ax.add_patch(FancyBboxPatch(*box, boxstyle="round,pad=0,rounding_size=0.1", fc=face, lw=0))
+            ax.text(x + 0.5, -y, token, ha="center", va="center", fontsize=8.5, color=ink)
+    ax.set(xlim=(-2.6, max(table.shape[1] for table in batch.values())), ylim=(-2.6, 0.6))
+    ax.set_axis_off()
+    return fig
 
 
 def one_place():
@@ -52,20 +35,6 @@ def one_place():
         ("p", "L", "(1, 2, 3, 4)/10", "", "−q/p"),
     ]
     return backward_graph(nodes, edges, height=3.6)
-
-
-def whole_model():
-    """The graph of the model and its gradients: one table at three places."""
-    nodes = {"E": (0, 0), "encoder": (1, 2), "decoder": (2, 1), "head": (3, 0), "L": (4, 0)}
-    edges = [
-        ("E", "encoder", "x", "(B,S,D)", "dx"),
-        ("E", "decoder", "x", "(B,T,D)", "dx"),
-        ("encoder", "decoder", "memory", "(B,S,D)", "dmemory"),
-        ("decoder", "head", "x", "(B,T,D)", "dx"),
-        ("E", "head", "E", "(V,D)", "dE"),
-        ("head", "L", "z", "(B,T,V)", "dz"),
-    ]
-    return backward_graph(nodes, edges, height=4.4)
 
 
 PALE = {"sky": "#DCEBF5", "orange": "#FBEBCC", "green": "#D5EEE6", "grey": "#EEEEEE"}
@@ -110,84 +79,43 @@ def architecture(config):
     ax.plot([left, left, 4.9, 4.9], [-4.75, -6.9, -6.9, -4.3], color=COLOUR["green"], lw=1.8)
     line = dict(arrowstyle="-|>", color=COLOUR["green"], lw=1.8)
     ax.annotate("", (right - 1.95, -4.3), (4.85, -4.3), arrowprops=line)
-    ax.text(left - 0.15, -7.25, f"memory (B, S, {D})", va="center", ha="center", fontsize=LABEL - 1)
+    ax.text(left - 0.15, -7.25, f"memory X′ (B, S, {D})", va="center", ha="center", fontsize=LABEL - 1)
     arrow(right, -6.35, -7.85, f"(B, T, {D})")
     box(right, -8.3, "head: x Eᵀ", "grey")
     arrow(right, -8.75, -9.55, f"logits (B, T, {V})")
     box(right, -10.0, "softmax, cross-entropy", "grey", 4.4)
     arrow(right, -10.45, -11.2, "loss")
     about = f"{H} heads of width {D // H}\ninside feed-forward: {F}\nE is one table ({V}, {D})"
-    ax.text(
-        left, -9.4, about, ha="center", va="center", fontsize=LABEL, color=COLOUR["grey"], linespacing=1.5
-    )
+    ax.text(left, -9.4, about, ha="center", va="center", fontsize=LABEL, color=COLOUR["grey"])
     return fig
 
 
-def answer_of_the_gradient(axes, smoothing, z, right):
-    """Left: probabilities p and target q of a few words. Right: dz = p − q, for one smoothing."""
+def opening(curve, said, english):
+    """The loss of a run, and below it what the model says of one number: said {update: French}."""
+    fig, (ax, below) = subplots(2, 1, (WIDTH, 4.3), height_ratios=(3, 1.2))
+    losses({"loss": curve}, {"floor": 0.7616}, ax=ax)
+    steps = np.array(list(said))
+    ax.plot(steps, np.array(curve)[np.maximum(steps - 1, 0)], "o", color=COLOUR["vermilion"], clip_on=False)
+    below.set_axis_off()
+    for row, (left, words) in enumerate({"English": english, **said}.items()):
+        title = left if left == "English" else f"after {left}"
+        look = dict(va="center", fontsize=9.5, transform=below.transAxes)
+        below.text(0.0, 1 - row / 3, title, color=COLOUR["grey"], **look)
+        below.text(0.16, 1 - row / 3, words if len(words) < 70 else words[:67] + " …", **look)
+    return fig
+
+
+def dz_of(z, right, alpha):
+    """The gradient of the logits z (V,) of one place, to two digits."""
     p, V = np.exp(z - np.logaddexp.reduce(z)), len(z)
-    q = (1 - smoothing) * (np.arange(V) == right) + smoothing / V
-    values, gradient = axes
-    words, width = np.arange(V), 0.38
-    values.bar(words - width / 2, p, width, color=COLOUR["blue"], label="p, the model")
-    look = dict(color="white", edgecolor=COLOUR["vermilion"], hatch="//", label="q, the target")
-    values.bar(words + width / 2, q, width, **look)
-    values.set(ylim=(0, 1.05), xticks=words, xlabel="word", title="probability")
-    values.legend(loc="upper right")
-    colours = np.where(p > q, COLOUR["vermilion"], COLOUR["green"])
-    gradient.bar(words, p - q, 0.6, color=colours)
-    for word, value in enumerate(p - q):
-        end = dict(va="bottom" if value >= 0 else "top", ha="center")
-        gradient.text(word, value + (0.015 if value >= 0 else -0.015), f"{round(value, 2) + 0.0:+.2f}", **end)
-    gradient.axhline(0, color=COLOUR["black"], lw=1)
-    gradient.set(ylim=(-0.95, 0.5), xticks=words, xlabel="word", title="dz: above 0, the logit falls")
+    dz = p - (1 - alpha) * (np.arange(V) == right) - alpha / V
+    return (dz.round(2) + 0.0).tolist()
 
 
-def in_words(smoothing, z, right):
-    """What `answer_of_the_gradient` shows."""
-    p, V = np.exp(z - np.logaddexp.reduce(z)), len(z)
-    gradient = p - (1 - smoothing) * (np.arange(V) == right) - smoothing / V
-    return f"label smoothing {smoothing}: dz of words 0 to {V - 1} is {(gradient.round(2) + 0.0).tolist()}"
-
-
-def scale(shares, book):
-    """Exact match by digits: {sentences: shares (seeds, 6)} of models, {sentences: shares (6,)} of a book.
-
-    Left, a line through the means of the seeds and a dot for each; right, the book. Numbers of one digit are
-    left out: there are too few.
-    """
-    fig, axes = subplots(1, 2, (WIDTH, 3.3), sharey=True)
-    digits = np.arange(2, 7)
-    for n, sentences in enumerate(shares):
-        look = dict(color=COLOUR[LINES[n]], ls=DASHES[n])
-        of_seeds = np.asarray(shares[sentences])[:, 1:]
-        axes[0].plot(digits, of_seeds.mean(axis=0), label=f"{sentences:,}", **look)
-        places = np.broadcast_to(digits, of_seeds.shape)
-        axes[0].plot(places, of_seeds, "o", color=look["color"], ms=3.5, mfc="none")
-        axes[1].plot(digits, book[sentences][1:], marker="o", ms=3.5, mfc="none", **look)
-    axes[0].set(ylabel="share that is right", ylim=(0, 1.03), title="model")
-    axes[1].set(title="phrase book")
-    for ax in axes:
-        ax.set(xlabel="digits of the number", xticks=digits)
-    fig.legend(loc="outside upper left", ncols=4, title="sentences", alignment="left")
-    return fig
-
-
-def race(ours, theirs, tolerance):
-    """Left: two loss curves on top of each other. Right: their relative difference, with the tolerance."""
-    fig, (left, right) = subplots(1, 2)
-    losses({"gradients by hand": ours}, dots={"PyTorch": theirs}, low=None, ax=left)
-    updates = np.arange(1, len(ours) + 1)
-    difference = np.maximum(np.abs(ours / theirs - 1), 1e-17)
-    right.semilogy(updates, difference, "o", ms=4, color=COLOUR["blue"])
-    right.axhline(tolerance, color=COLOUR["grey"], ls="--", lw=1)
-    right.text(1, tolerance * 1.6, "tolerance", va="bottom", color=COLOUR["grey"])
-    right.set(title="relative difference", xlabel="update", ylim=(5e-18, tolerance * 50))
-    return fig
-
-
-def heads(weights, written, read):
-    """Cross-attention weights (N, H, T, S) of one sentence: blocks from top to bottom, heads side by side."""
-    N, H = weights.shape[:2]
-    maps = {f"block {n}, head {h}": (weights[n, h], written, read) for n, h in np.ndindex(N, H)}
-    return heat_maps(maps, "weight", side_by_side=H, height=2.1 * N + 0.5, size=6.5)
+def answer(ax, z, right, alpha):
+    """Bars of dz = p - q, one for each word: above 0 the logit falls."""
+    dz = np.array(dz_of(z, right, alpha))
+    bars = ax.bar(np.arange(len(z)), dz, 0.6, color=np.where(dz > 0, COLOUR["vermilion"], COLOUR["green"]))
+    ax.bar_label(bars, [f"{value:+.2f}" for value in dz], padding=3)
+    ax.axhline(0, color=COLOUR["black"], lw=1)
+    ax.set(ylim=(-0.95, 0.5), xticks=np.arange(len(z)), xlabel="word (1 is right)", ylabel="dz = p − q")

@@ -1,12 +1,9 @@
-"""What chapter 16 measures of a trained translator, and the dull translator beside it.
+"""What chapter 16 measures of a trained translator, and the tables of its record.
 
 The notebook measures its own model with these functions, and benchmarks/translate.py those of several seeds.
 """
 
-from collections import Counter
-
 import numpy as np
-import optree
 
 from handgrad import data, decode, model
 
@@ -38,6 +35,14 @@ def by_digits(numbers, correct):
     return [float(np.mean(np.asarray(correct)[digits == count])) for count in range(1, 7)]
 
 
+def gap(params, config, batch):
+    """How far the logit of the right word stands above the mean of the others, on average."""
+    z, _ = model.forward(params, config, batch)
+    right = np.take_along_axis(z, batch["target_out"][..., None], axis=-1)[..., 0]
+    above = right - (z.sum(axis=-1) - right) / (config.V - 1)
+    return above[batch["target_out"] != config.pad].mean()
+
+
 # Cross-attention --------------------------------------------------------------------------------------------
 
 
@@ -45,6 +50,13 @@ def cross_attention(params, config, batch):
     """The weights of every block and head, (N, B, H, T, S)."""
     _, cache = model.forward(params, config, batch)
     return np.stack([block["crossed"]["f"]["attended"]["a"] for block in cache["decoded"]["blocks"]])
+
+
+def looks(params, config, number, vocabulary):
+    """Cross-attention (N, H, T, S) for one number, the words written (T,) and the words read (S,)."""
+    batch = data.Pairs.of([number], vocabulary).batch(np.array([0]))
+    sides = (tokens_of(batch[name][0], vocabulary) for name in ("target_out", "source"))
+    return cross_attention(params, config, batch)[:, 0], *sides
 
 
 def share(params, config, pairs, english, french):
@@ -101,93 +113,7 @@ def log_p(z, targets):
     return chosen - np.log(np.exp(z).sum(axis=-1))
 
 
-def kept_bytes(cache):
-    """The bytes of all arrays in a cache, each counted once."""
-    held = {}
-    for leaf in optree.tree_leaves(cache):
-        while isinstance(getattr(leaf, "base", None), np.ndarray):
-            leaf = leaf.base
-        held[id(leaf)] = getattr(leaf, "nbytes", 0)
-    return sum(held.values())
-
-
-# Without a model --------------------------------------------------------------------------------------------
-
-
-def phrase_book(numbers):
-    """A translator that knows one rule: cut at thousand and mille. The pieces it looks up.
-
-    Returns a function number -> French sentence, or None where a piece was in no sentence of `numbers`.
-    """
-    book = {}
-    for number in numbers:
-        book |= dict(zip(*(pieces(number, language) for language in ("en", "fr"))))
-    known = book.get
-
-    def translate(number):
-        found = [known(piece) for piece in pieces(number, "en")]
-        return None if None in found else " ".join(filter(None, found))
-
-    return translate
-
-
-def pieces(number, language):
-    """A number's words before thousand, with it, and after it, each with a mark of where it stands."""
-    thousand = {"en": "thousand", "fr": "mille"}[language]
-    before, found, after = data.words(number, language).partition(thousand)
-    if not found:
-        return (before.strip(), "") if language == "fr" else ("| " + before.strip(), "nothing")
-    if language == "fr":
-        return f"{before}{found}".strip(), after.strip()
-    return f"{before}{found}".strip(), "| " + after.strip(" ,").removeprefix("and ")
-
-
-def bags(below=1000):
-    """The largest share of the numbers of 1, ..., 6 digits that a translator of shuffled words can get right.
-
-    Numbers with the same words in another order are one sentence to it, and it must give them one answer.
-    """
-    groups = [tuple(sorted(data.split_words(data.words(n, "en")))) for n in range(below)]
-    found = Counter()
-    for first in range(below):
-        for rest in range(below):
-            link = () if not rest else (",",) if rest >= 100 else ("and",)
-            words = (*groups[first], "thousand", *link, *(groups[rest] if rest else ()))
-            found[len(str(first * below + rest)), tuple(sorted(words if first else groups[rest]))] += 1
-    counts = Counter(digits for digits, _ in found)
-    return [counts[digits] / (9 * 10 ** (digits - 1) + (digits == 1)) for digits in range(1, 7)]
-
-
-def answer(params, config, training, text):
-    """What the model says of the number in a text, and whether it is right. ValueError if it is no number."""
-    number, vocabulary = int(text), training.vocabulary
-    english, wanted = data.words(number, "en"), data.words(number, "fr")
-    french = decode.translate(params, config, vocabulary, [english])[0]
-    verdict = "right" if french == wanted else "wrong"
-    seen = "seen" if number in training.numbers else "not seen"
-    return f"{english}\n{french}\n{verdict}; {seen} in training"
-
-
 # The record -------------------------------------------------------------------------------------------------
-
-
-def of_start(record):
-    """A table: what models of many seeds do before the first update."""
-    lines = [f"{len(record['start'])} seeds"]
-    for name in record["start"][0]:
-        found = [seed[name] for seed in record["start"]]
-        lines.append(f"{name:22} {np.mean(found):.2f}, from {min(found):.2f} to {max(found):.2f}")
-    return "\n".join(lines)
-
-
-def of_failures(record):
-    """The numbers that models of several seeds got wrong, after 400 updates and at the end."""
-    runs, lines = record["trials"]["4000 sentences"].values(), []
-    for update, when in ((400, "early wrong"), (1600, "end wrong")):
-        wrong = sorted(number for run in runs for number in run[when])
-        title = f"{len(wrong)} of {sum(record['numbers']) * len(runs)} wrong after {update} updates:"
-        lines.append(" ".join([title, *map(str, wrong)]))
-    return "\n".join(lines)
 
 
 def of_sentences(record):
@@ -215,15 +141,3 @@ def ablations(record):
         rows += [(name, run["end"]) for run in record["trials"][name].values()]
     lines = ["digits        " + "".join(f"{digits:5}" for digits in range(1, 7))]
     return "\n".join(lines + [f"{name:14}" + "".join(f"{share:5.0%}" for share in row) for name, row in rows])
-
-
-def of_dependence(record, *questions):
-    """A table: for each question (number, French, English), the share lost by the model of each seed."""
-    lines = []
-    for number, french, english in questions:
-        found = [run[f"lost {number}"] for run in record["trials"]["4000 sentences"].values()]
-        shares = [x["lost"][x["target"].index(french)][x["source"].index(english)] for x in found]
-        lines.append(
-            f"{french:4} by {english:6} in {number:6}: " + " ".join(f"{share:.2f}" for share in shares)
-        )
-    return "\n".join(lines)
