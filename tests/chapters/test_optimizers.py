@@ -6,83 +6,29 @@ import torch
 from judging import check_answers, solution
 from sympy import Rational
 
-from handgrad import optim
-from handgrad.chapters.optimizers import (
-    chains,
-    figures,
-    torch_layer,
-    trials,
-    valley,
-)
+from handgrad.chapters.optimizers import figures
 from handgrad.course import judge
 
 # What the chapter measures with -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [11, 12])
-def test_every_optimizer_is_that_of_torch(seed):
-    assert max(torch_layer.race(seed, steps=20).values()) < 1e-12
+@pytest.mark.parametrize("rate, diverges", [(0.16, False), (0.17, True)])
+def test_descent_in_the_valley_diverges_beyond_two_over_the_steepest(rate, diverges):
+    assert (figures.height(figures.walk("sgd", rate, 400)[-1]) > 1e3) == diverges
 
 
-def test_the_gradient_of_the_rate_is_that_of_torch():
-    rate = torch.tensor(0.07, dtype=torch.float64, requires_grad=True)
-    H, p = torch.tensor(valley.H), torch.tensor(valley.START)
-    for _ in range(9):
-        p = p - rate * H @ p
-    (0.5 * p @ H @ p).backward()
-    places = valley.walk(optim.sgd, optim.sgd_init, 0.07, 9)
-    np.testing.assert_allclose(valley.rate_gradient(places, 0.07), rate.grad.item(), rtol=1e-12)
-
-
-def test_growth_is_the_larger_root():
-    for beta, eta_h in [(0.0, 0.3), (0.5, 0.7), (0.9, 3.9)]:
-        expected = valley.larger_root(beta, [eta_h])[0]
-        np.testing.assert_allclose(valley.growth(beta, eta_h / 5, 5.0), expected, rtol=0.02)
-
-
-def test_the_weights_of_a_mean_add_up():
-    plain, corrected = trials.weighted(6, 0.8)
-    np.testing.assert_allclose([plain.sum(), corrected.sum()], [1 - 0.8**6, 1])
-    assert (np.diff(plain) > 0).all()
-
-
-def test_decoupled_decay_is_a_power():
-    means = trials.decayed(True, 1.0, steps=3, rate=1e-9, lam=1e8)  # steps of Adam are negligible
-    np.testing.assert_allclose(means, 0.9 ** np.arange(4), rtol=1e-6)
-
-
-def test_adam_goes_to_the_wrong_end_and_descent_to_the_right_one():
-    assert trials.circled("adam", beta_1=0.0, beta_2=0.1) == 1 and trials.circled("sgd") < -0.9
-
-
-def test_the_pairs_of_every_language_are_probabilities():
-    np.testing.assert_allclose(chains.PAIRS.sum(axis=(1, 2)), 1)
-    counted = chains.counted(np.random.default_rng(0), 40_000)
-    np.testing.assert_allclose(counted, chains.PAIRS, atol=0.01)
-
-
-def test_training_without_a_gradient_goes_nowhere():
-    assert not chains.trained("adam", 0.1, lambda Z, share: 0 * share, updates=3).any()
-
-
-@pytest.mark.parametrize("draw", [figures.integers, figures.graph])
-def test_the_graphs_of_a_step_find_room(draw):
-    assert draw().axes
-
-
-def test_the_integers_of_the_step_are_right():
-    H, p = np.array([[2, 1], [1, 1]]), np.array([1, 0])
-    g = H @ p
-    dp = H @ (p - g)
-    shown = " ".join(text.get_text() for text in figures.integers().axes[0].texts).replace("−", "-")
-    for vector in (p, g, p - g, dp, -dp, H @ -dp):
-        assert f"({vector[0]}, {vector[1]})" in shown
+def test_the_valley_has_the_curvatures_that_the_chapter_names():
+    np.testing.assert_allclose(np.linalg.eigvalsh(figures.H), [1, 12])
 
 
 def test_each_moving_picture_has_words_of_its_own():
-    assert len({figures.rate_words(rate) for rate in (0.02, 0.16)}) == 2
-    assert len({figures.beta_words(beta) for beta in (0.0, 0.9)}) == 2
-    assert len({figures.eps_words(eps) for eps in figures.EPSILONS}) == len(figures.EPSILONS)
+    assert len({figures.in_words(rate) for rate in (0.02, 0.15, 0.18)}) == 3
+
+
+def test_a_run_that_diverged_is_a_cross_at_the_top():
+    (ax,) = figures.sweep({"SGD": {0.1: 3.5, 1.0: 40.0}}, {}, top=5).axes
+    (cross,) = [line for line in ax.lines if line.get_marker() == "x"]
+    assert cross.get_xydata().tolist() == [[1.0, 5.0]]
 
 
 # Exercise 1: Nesterov ---------------------------------------------------------------------------------------
