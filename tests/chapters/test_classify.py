@@ -10,9 +10,11 @@ import pytest
 import torch
 from judging import solution
 
+from benchmarks import classify
 from handgrad import model, names, train
 from handgrad.chapters.classify import figures, head, masked, torch_layer, trials
 from handgrad.course import judge
+from handgrad.mistakes import edited
 from handgrad.twin import compare
 
 RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "classify.json"
@@ -86,7 +88,11 @@ def test_every_gradient_of_the_classifier_is_that_of_autograd(parts, classifier)
     of_torch, wanted = torch_layer.Classifier(params, trials.CONFIG).gradients(batch)
     assert loss == pytest.approx(of_torch, rel=1e-12)
     compare(grads, wanted)
-    for wrong in (head.no_dx, head.dx_to_all):
+    for slip in (
+        "[dx_0[:, None, :] → [0 * dx_0[:, None, :]",
+        "[dx_0[:, None, :], unread] → [unread, dx_0[:, None, :]]",
+    ):
+        wrong = edited(head.cls_head_backward, slip)
         _, grads = head.loss_and_gradients(params, trials.CONFIG, batch, head_backward=wrong)
         with pytest.raises(AssertionError):
             compare(grads, wanted)
@@ -105,14 +111,12 @@ def test_arrivals_are_those_of_autograd_and_end_in_the_embedding(parts, classifi
     np.testing.assert_allclose(of_embedding["E"], grads["embedding"]["E"])
 
 
-def test_lengths_of_arrivals_start_in_one_place(classifier):
-    whole, params = classifier
+def test_the_gradient_of_a_question_starts_in_one_place(classifier):
+    whole, _ = classifier
     row = np.array(names.encode("peru") + [names.PAD])
-    of_hidden = trials.of_hidden(whole, trials.CONFIG, row, 2)
-    of_label = trials.of_label(params, trials.CONFIG, row, 1)
-    for lengths, place in ((of_hidden, 2), (of_label, 0)):
-        assert np.flatnonzero(lengths[0]).tolist() == [place]
-        assert (lengths[1:, :-1] > 0).all() and not lengths[:, -1].any()
+    depths = trials.of_questions(whole, trials.CONFIG, masked.each_hidden(row)).any(axis=-1)
+    np.testing.assert_array_equal(depths[0], np.eye(7, dtype=bool)[1:5])
+    assert depths[1:, :, :-1].all() and not depths[1:, :, -1].any()
 
 
 # Baselines and measures -------------------------------------------------------------------------------------
@@ -144,12 +148,11 @@ def test_neighbours_know_what_always_stands_between_two():
     assert trials.Neighbours(pool).loss(names.Names.of(["axa"], [0]).tokens) > 2
 
 
-def test_calibration_confusion_and_together():
+def test_confusion_and_together():
     labels = np.array([0, 1, 1])
     z = np.full((3, trials.C), -50.0)
     z[[0, 1, 2], [0, 1, 3]] = 0.0
-    sure, right, number = trials.calibration(z, labels)
-    assert (sure.round(6), right, number) == (1, pytest.approx(2 / 3), 3)
+    assert trials.overconfidence(z, labels) == pytest.approx(1 / 3)
     assert trials.confusion(z, labels)[1, [1, 3]].tolist() == [1, 1]
     both = trials.together(z, 5 * z)
     np.testing.assert_allclose(both, 2 * trials.log_softmax(z))
@@ -176,11 +179,20 @@ def test_the_record_is_complete(record, parts):
         assert np.trace(confusion) / confusion.sum() == pytest.approx(run["pre-trained, all"]["right"])
 
 
-def test_the_record_names_the_day_and_the_machine_of_the_two_other_recipes(record):
-    """As the cell recipe-text says; the trainings with a slip have no such line."""
-    book = json.loads((RECORD.parents[2] / "notebooks" / "18_classify.ipynb").read_text(encoding="utf-8"))
-    (cell,) = (cell for cell in book["cells"] if cell["id"] == "recipe-text")
-    assert "The record names the day and the machine of these two trainings." in "".join(cell["source"])
+def test_the_search_saw_no_held_out_name(record, parts):
+    search = json.loads(RECORD.with_name("classify_search.json").read_text(encoding="utf-8"))
+    rest, judged, shared = classify.set_aside()
+    meant = [set().union(*(names.found()[text][1] for text in part.texts)) for part in (rest, judged, shared)]
+    assert not meant[1] & (meant[0] | meant[2]) and not set(judged.texts) & set(parts[1].texts)
+    assert {one["names"] for one in search["tried"]} == {len(judged)}
+    best = max(search["tried"], key=lambda one: one["right"])
+    done = search["0"]
+    assert (done["p"], done["peak"]) == (best["p"], best["peak"])
+    assert re.match(r"\d{4}-\d\d-\d\d, .+, Python ", done["made"])
+    assert trials.which(record["0"] | {"searched": done}, "searched").mean() == pytest.approx(done["right"])
+
+
+def test_the_record_names_the_day_and_the_machine_of_two_other_recipes(record):
     for run in record.values():
         for kind in ("longer, all", "longer with dropout, all"):
             assert re.match(r"\d{4}-\d\d-\d\d, .+, Python ", run[kind]["made"])
@@ -214,14 +226,21 @@ def test_the_record_of_bayes(record, parts):
     assert all(run["Bayes, all"]["right"] == pytest.approx(right) for run in record.values())
 
 
+def test_the_table_has_both_standard_errors(record):
+    line = trials.table(record, "pre-trained, all").splitlines()[1]
+    shares = [run["pre-trained, all"]["right"] for run in record.values()]
+    of_names, of_seeds = np.sqrt(0.704 * 0.296 / 1730), np.std(shares, ddof=1) / np.sqrt(3)
+    assert line.split()[-5:] == ["70.4%", "±", f"{100 * of_names:.1f}", "±", f"{100 * of_seeds:.1f}"]
+
+
 def test_the_figures_draw_what_they_are_given(record):
-    fig = figures.accuracies(trials.by_labels(record), {"majority": 0.08}, 1730)
-    assert [text.get_text() for text in fig.axes[0].get_legend().get_texts()] == list(trials.MODELS)
     counts = np.array(record["0"]["confusion"])
     shown = figures.confusions(counts).axes[0].images[0].get_array()
     np.testing.assert_allclose(shown, counts / counts.sum(axis=1, keepdims=True))
-    words = figures.arrived_in_words({1: np.array([[0, 1.0], [2, 1], [1, 3]])}, ["[CLS]", "a"], 1)
-    assert words.startswith("Asked for the hidden a: at the top only place 1") and "at CLS and at a" in words
+    bars = figures.shares_right({"a": (0.5, 0.01), "counting": (0.8, 0.02)}).axes[0].patches
+    assert [bar.get_width() for bar in bars] == [0.5, 0.8]
+    lines = figures.gains(["a", "b"], np.array([0.1, 0.2]), np.array([0.6, 0.3])).axes[0].lines
+    assert [list(line.get_xdata()) for line in lines] == [[0.2, 0.1], [0.3, 0.6]]
 
 
 # The answers, derived a second time -------------------------------------------------------------------------

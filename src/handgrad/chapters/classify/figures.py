@@ -11,6 +11,34 @@ from .trials import standard_error
 PALE = {"plain": "#DCEBF5", "asked": "#FBEBCC", "special": "#E6E6E6"}
 
 
+def shares_right(models):
+    """Horizontal bars, one for each of models {title: (share right, its standard error)}."""
+    fig, ax = subplots(size=(WIDTH, 0.5 * len(models) + 0.7))
+    shares, errors = np.array(list(models.values())).T
+    colours = [COLOUR["green" if "count" in title else "blue"] for title in models]
+    ax.barh(range(len(models)), shares, 0.6, xerr=1.96 * errors, color=colours, capsize=3)
+    for y, (share, error) in enumerate(zip(shares, errors)):
+        ax.text(share + 1.96 * error + 0.015, y, f"{share:.1%}", va="center", fontsize=LABEL - 1)
+    ax.set_yticks(range(len(models)), models)
+    ax.invert_yaxis()
+    ax.set(xlim=(0, 1), xlabel="share of held-out names whose language is right")
+    return fig
+
+
+def gains(titles, before, after):
+    """From `before` to `after`, shares right (C,) of each language, in the order of what was gained."""
+    fig, ax = subplots(size=(WIDTH, 4.6))
+    order = np.argsort(after - before)
+    rows = np.arange(len(order))
+    ax.hlines(rows, before[order], after[order], color=COLOUR["grey"], lw=1.5)
+    ax.plot(before[order], rows, "o", color=COLOUR["vermilion"], mfc="white", label="from scratch")
+    ax.plot(after[order], rows, "o", color=COLOUR["blue"], label="pre-trained")
+    ax.set_yticks(rows, [titles[k] for k in order], fontsize=9)
+    ax.set(xlim=(0, 1), xlabel="share right")
+    ax.legend(loc="lower center", fontsize=10)
+    return fig
+
+
 def rows_of_tokens(rows, asked):
     """Tokens as cells, one line for each of rows {title: tokens}; places in `asked` are coloured."""
     fig, ax = subplots(size=(WIDTH, 0.55 * len(rows) + 0.3))
@@ -21,16 +49,8 @@ def rows_of_tokens(rows, asked):
             face = PALE["asked" if x in asked else "special" if special else "plain"]
             box = (x + 0.05, -y - 0.3), 0.9, 0.6
             ax.add_patch(FancyBboxPatch(*box, boxstyle="round,pad=0,rounding_size=0.1", fc=face, lw=0))
-            ink, size = (COLOUR["black"], 8) if token in SPECIAL else (COLOUR["black"], LABEL)
-            ax.text(
-                x + 0.5,
-                -y,
-                token.strip("[]") if token in SPECIAL else token,
-                ha="center",
-                va="center",
-                fontsize=size,
-                color=ink,
-            )
+            word, size = (token.strip("[]"), 8) if token in SPECIAL else (token, LABEL)
+            ax.text(x + 0.5, -y, word, ha="center", va="center", fontsize=size)
     ax.set(xlim=(-3.4, max(map(len, rows.values()))), ylim=(-len(rows) + 0.4, 0.6))
     ax.set_axis_off()
     return fig
@@ -48,23 +68,6 @@ def one_name():
     return backward_graph(nodes, edges, height=3.6)
 
 
-def both_heads():
-    """One encoder and its two heads, with the gradients that come back."""
-    nodes = {"encoder": (0, 1), "vocabulary": (1.5, 0), "[CLS]": (1.5, 2), "L": (3, 1)}
-    edges = [
-        ("encoder", "vocabulary", "x", "(B,T,D)", "dx"),
-        ("encoder", "[CLS]", "x₀", "(B,D)", "dx₀"),
-        ("vocabulary", "L", "z", "(B,T,V)", "dz"),
-        ("[CLS]", "L", "u", "(B,C)", "du"),
-    ]
-    return backward_graph(nodes, edges, height=4.4)
-
-
-def question(tokens, place):
-    """What is asked at a place, as it reads beside the slider; place 0 asks for the label."""
-    return "the label" if place == 0 else f"{tokens[place]} ({place})"
-
-
 def arrived(arrivals, tokens, ax, place):
     """The lengths arrivals[place] (N + 1, T), the top of the encoder above, each line by its largest."""
     lengths = arrivals[place]
@@ -74,7 +77,7 @@ def arrived(arrivals, tokens, ax, place):
     heat_map(ax, lengths / np.where(largest > 0, largest, 1), depths, words, power=0.5, size=10)
     for y, x in np.argwhere(lengths == 0):
         ax.text(x, y, "0", ha="center", va="center", fontsize=9, color=COLOUR["grey"])
-    ax.set_title("asked: the label" if place == 0 else f"hidden: {tokens[place]}", fontsize=LABEL - 1)
+    ax.set_title(f"asked: {'the label' if place == 0 else tokens[place]}", fontsize=LABEL - 1)
 
 
 def accuracies(table, levels, examined):
@@ -113,43 +116,3 @@ def confusions(counts):
         ax.text(j, i, f"{100 * shares[i, j]:.0f}", ha="center", va="center", fontsize=7, color=ink)
     fig.colorbar(image, ax=ax, label="share of the row", shrink=0.8)
     return fig
-
-
-def reliability(curves):
-    """Share right against confidence: curves {title: (confidence, share right, names)}; ten names or more."""
-    fig, ax = subplots(size=(WIDTH, 3.2))
-    ax.plot([0, 1], [0, 1], color=COLOUR["grey"], lw=1, ls=":")
-    for (mark, colour), (title, (sure, right, number)) in zip(
-        (("o", "blue"), ("^", "green")), curves.items()
-    ):
-        some = np.asarray(number) >= 10
-        ax.plot(sure[some], right[some], marker=mark, color=COLOUR[colour], label=title)
-    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="share right")
-    ax.legend(loc="upper left", fontsize=10)
-    return fig
-
-
-def race(ours, theirs):
-    """Losses by hand and by PyTorch, and how far they are apart, on a logarithmic scale."""
-    fig, (left, right) = subplots(1, 2, size=(WIDTH, 2.9))
-    updates = np.arange(1, len(ours) + 1)
-    left.plot(updates, ours, color=COLOUR["blue"], label="by hand")
-    left.plot(updates, theirs, "o", color=COLOUR["vermilion"], mfc="none", ms=5, label="PyTorch")
-    left.set(xlabel="update", ylabel="loss")
-    left.legend(fontsize=10)
-    apart = np.abs(ours / theirs - 1)
-    right.semilogy(updates, np.maximum(apart, 1e-17), color=COLOUR["blue"])
-    right.axhline(1e-10, color=COLOUR["grey"], ls=":")
-    right.set(xlabel="update", ylabel="relative difference", ylim=(1e-17, 1e-8))
-    return fig
-
-
-def arrived_in_words(arrivals, tokens, place):
-    """What `arrived` shows, for the question at this place (0: the label)."""
-    asked = "the label" if place == 0 else f"the hidden {tokens[place]}"
-    most = [tokens[row.argmax()].strip("[]") for row in arrivals[place][1:]]
-    where = " and ".join(f"at {token}" for token in dict.fromkeys(most))
-    return (
-        f"Asked for {asked}: at the top only place {place} has a gradient. Below the blocks every place has "
-        f"one but padding, the largest {where}."
-    )

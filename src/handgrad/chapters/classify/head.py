@@ -73,18 +73,6 @@ def loss_and_gradients(params, config, batch, draw_keep=None, label_smoothing=0.
     return loss, backward(cross_entropy_backward(1.0, counted), cache, **wrong)
 
 
-def no_dx(du, cache):
-    """A wrong backward: the encoder receives nothing, as if it were frozen."""
-    dx, dW, db = cls_head_backward(du, cache)
-    return 0 * dx, dW, db
-
-
-def dx_to_all(du, cache):
-    """A wrong backward: what belongs to row 0 is sent to every row."""
-    dx, dW, db = cls_head_backward(du, cache)
-    return dx[:, :1] + 0 * dx, dW, db
-
-
 def fine_tuner(config, recipe, **wrong):
     """The argument `engine` of `train.run` for a classifier: AdamW of `fast`, gradients of this file."""
     gradients = partial(loss_and_gradients, **wrong)

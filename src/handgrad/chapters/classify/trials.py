@@ -1,4 +1,4 @@
-"""What chapter 18 measures: dull baselines that count, and what a trained classifier does on held-out names.
+"""What chapter 18 measures: baselines that count, and what a trained classifier does on held-out names.
 
 The notebook measures its own models with these functions, and benchmarks/classify.py those of several seeds.
 """
@@ -165,17 +165,6 @@ def spelled_alike(languages=2):
     return alike * (1 - np.eye(C, dtype=int))
 
 
-def calibration(z, labels, bins=10):
-    """Mean confidence, share right and number of names by confidence, (bins,) each; empty bins left out."""
-    p = np.exp(log_softmax(z))
-    sure, right = p.max(axis=1), z.argmax(axis=1) == labels
-    place = np.minimum((sure * bins).astype(int), bins - 1)
-    groups = [place == n for n in range(bins) if (place == n).any()]
-    return tuple(
-        np.array([f(g) for g in groups]) for f in (lambda g: sure[g].mean(), lambda g: right[g].mean(), sum)
-    )
-
-
 # Where a gradient arrives -----------------------------------------------------------------------------------
 
 
@@ -191,23 +180,13 @@ def arrivals(dx, cache):
     return np.array(found)
 
 
-def of_hidden(params, config, tokens, place):
-    """The lengths (N + 1, T) of `arrivals` for one row of tokens, where one character is hidden and asked."""
-    read, asked = tokens.copy(), np.full_like(tokens, names.PAD)
-    read[place], asked[place] = names.MASK, tokens[place]
-    x, encoded = model.encode(params, config, read[None])
+def of_questions(params, config, batch):
+    """`arrivals` (N + 1, B, T, D) of the loss of hidden characters, for what a batch asks."""
+    x, encoded = model.encode(params, config, batch["tokens"])
     logits, headed = model.head(x, params, config)
-    _, counted = cross_entropy(logits, asked[None], names.PAD)
+    _, counted = cross_entropy(logits, batch["target_out"], names.PAD)
     dx, _, _ = model.head_backward(cross_entropy_backward(1.0, counted), headed)
-    return np.linalg.norm(arrivals(dx, encoded)[:, 0], axis=-1)
-
-
-def of_label(params, config, tokens, label):
-    """The same lengths for the classifier: the loss of one label."""
-    z, cache = head.forward(params, config, tokens[None])
-    _, counted = cross_entropy(z, np.array([label]))
-    dx, _, _ = head.cls_head_backward(cross_entropy_backward(1.0, counted), cache["read"])
-    return np.linalg.norm(arrivals(dx, cache["encoded"])[:, 0], axis=-1)
+    return arrivals(dx, encoded)
 
 
 # The record -------------------------------------------------------------------------------------------------
@@ -248,77 +227,15 @@ def paired(done, one, other):
     return only_one, only_other, binomtest(only_one, max(only_one + only_other, 1)).pvalue
 
 
-def paired_table(record, *pairs):
-    """A line for each pair of kinds: what `paired` says of each seed."""
-    lines = []
-    for one, other in pairs:
-        found = (paired(done, one, other) for done in record.values())
-        lines.append(f"{one} : {other}  " + "  ".join(f"{a}:{b} p={p:.2g}" for a, b, p in found))
-    return "\n".join(lines)
-
-
-def by_labels(record):
-    """{model: {labels: (seeds,)}} of the record."""
-    return {
-        model: {labels: rights(record, f"{model}, {labels}")[f"{model}, {labels}"] for labels in LABELS}
-        for model in MODELS
-    }
-
-
 def table(record, *kinds):
-    """A line for each kind: the share that is right, by seed, and the standard error of one of them."""
-    found, n = rights(record, *kinds), np.sum(next(iter(record.values()))["confusion"])
-    wide = max(22, *(len(kind) + 1 for kind in kinds))
-    return "\n".join(
-        f"{kind:{wide}}"
-        + "".join(f"{share:7.1%}" for share in found[kind])
-        + f"  ± {100 * standard_error(found[kind].mean(), n):.1f}"
-        for kind in kinds
-    )
-
-
-def whole_table(record):
-    """The shares of all models with all numbers of labels, by seed."""
-    return table(record, *(f"{model}, {labels}" for labels in LABELS for model in MODELS))
-
-
-def reached(params, config, batch):
-    """Which rows of the stream get a gradient that is not 0 from the masked loss: Booleans (N + 1, B, T)."""
-    x, encoded = model.encode(params, config, batch["tokens"])
-    logits, headed = model.head(x, params, config)
-    _, counted = cross_entropy(logits, batch["target_out"], names.PAD)
-    dx, _, _ = model.head_backward(cross_entropy_backward(1.0, counted), headed)
-    return arrivals(dx, encoded).any(axis=-1)
-
-
-def kinds_of_place(batch):
-    """{kind: (B, T)}: each place of a masked batch is of one kind."""
-    tokens, asked = batch["tokens"], batch["target_out"] != names.PAD
-    kinds = {"asked": asked, "[CLS]": tokens == names.CLS, "padding": tokens == names.PAD}
-    return kinds | {"other": ~(asked | kinds["[CLS]"] | kinds["padding"])}
-
-
-def reached_by_kind(kinds, depths):
-    """A table: of the places of each kind, how many are reached at each depth."""
-    return "\n".join(
-        f"{kind:8}{of_kind.sum():4} places; not 0:"
-        + "".join(f"{(depth & of_kind).sum():5}" for depth in depths)
-        for kind, of_kind in kinds.items()
-    )
-
-
-def all_arrivals(params, classifier, config, tokens, label):
-    """{place: lengths of `of_hidden`} for each character of a row; at place 0 those of `of_label`."""
-    places = np.flatnonzero(tokens >= names.UNK).tolist()
-    found = {place: of_hidden(params, config, tokens, place) for place in places}
-    return found | {0: of_label(classifier, config, tokens, label)}
-
-
-def last_losses(record, *kinds):
-    """A line for each kind of pre-training: the mean of its last losses, by seed."""
-    return "\n".join(
-        f"{kind:22}" + "".join(f"{run[kind]['loss']:7.2f}" for run in record.values()) for kind in kinds
-    )
+    """A line for each kind: the mean share right, and its standard errors from names and from seeds."""
+    n, wide = np.sum(next(iter(record.values()))["confusion"]), max(22, *(len(kind) + 1 for kind in kinds))
+    lines = [f"{'':{wide}} right  names  seeds"]
+    for kind, shares in rights(record, *kinds).items():
+        mean, of_seeds = shares.mean(), np.std(shares, ddof=1) / np.sqrt(len(shares))
+        errors = f"± {100 * standard_error(mean, n):.1f}  ± {100 * of_seeds:.1f}"
+        lines.append(f"{kind:{wide}}{mean:6.1%}  {errors}")
+    return "\n".join(lines)
 
 
 def largest_pairs(counts, number):
