@@ -2,10 +2,12 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.language_model recipe
     OMP_NUM_THREADS=1 python -m benchmarks.language_model 17 1 2
+    OMP_NUM_THREADS=1 python -m benchmarks.language_model sizes 64 128
 
 write benchmarks/results/language_model.json. The first trains each of CANDIDATES on the first nine tenths of
 the training text and measures it on the last. The second trains RECIPE on the whole training text, from each
-seed, and measures it on text that had no part in any choice.
+seed, and measures it on text that had no part in any choice. The third does so at other widths, and writes a
+sample on the way.
 
 A training takes a minute or two; the record is written after each. The counts are the same for all seeds.
 """
@@ -20,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import machine
-from handgrad import fast, manual, model, train
+from handgrad import accounting, decode, fast, manual, model, train
 from handgrad.chapters.language_model import ngrams, trials
 
 RECORD = Path(__file__).parent / "results" / "language_model.json"
@@ -32,6 +34,8 @@ CANDIDATES = [
     *(replace(RECIPE, batch_size=B, steps=12_800 // B) for B in (16, 4)),  # as many windows in all
 ]
 """One thing changed at a time."""
+UPDATES = [0, 100, 200, 400, 800, 1600]
+"""After how many a model of another size is measured."""
 
 
 def training(recipe, tokens, seed):
@@ -69,6 +73,22 @@ def trial(tokens, examined, seed):
     return found | {"seconds": seconds}
 
 
+def size(tokens, examined, D):
+    """One training at width D, with a rate that falls with the width; bits and samples after some updates."""
+    config, recipe = trials.gpt(D=D, F=4 * D), replace(RECIPE, peak=RECIPE.peak * 128 / D)
+    state, draw, begin = train.start(config, 17), trials.drawing(tokens), time.process_time()
+    found = {"parameters": accounting.count(config), "date": time.strftime("%Y-%m-%d"), "after": {}}
+    for update in UPDATES:
+        state = train.run(state, draw, config, recipe, update, engine=fast.engine, progress=False)
+        nats, _ = trials.by_place(state.params, config, examined, 128)
+        choose = decode.sampler(np.random.default_rng(1))
+        text = trials.continued(state.params, config, "The ", 120, choose)
+        found["after"][update] = {"examined, stride 128": float(nats.mean() / np.log(2)), "sample": text}
+    nats, _ = trials.by_place(state.params, config, examined, 64)
+    found |= {"examined, stride 64": float(nats.mean() / np.log(2))}
+    return found | {"cpu seconds": time.process_time() - begin}
+
+
 def slope(params, text):
     """The derivative of the loss by the temperature at 1, over the first 12,000 characters of a text."""
     batch = trials.windows(text, range(0, 12_000, 128))
@@ -90,6 +110,11 @@ def main(which):
         record["candidates"] = []
         for recipe in CANDIDATES:
             record["candidates"].append(candidate(recipe, tokens))
+            write(record)
+        return
+    if which[0] == "sizes":
+        for D in which[1:]:
+            record.setdefault("sizes", {})[D] = size(tokens, examined, int(D))
             write(record)
         return
     p = ngrams.baseline(tokens, examined, order=trials.ORDER)[:, 1:]

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 from matplotlib.patches import FancyBboxPatch
 
-from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, losses, subplots
+from handgrad.course.figures import COLOUR, LABEL, WIDTH, subplots
 
 SHOWN = {" ": "␣", "\n": "↵"}
 
@@ -67,45 +67,6 @@ def averages(x, dh):
     return fig
 
 
-def graph():
-    """The graph of a language model with its gradients: one table at two places."""
-    nodes = {"E": (0, 0), "blocks, norm": (1.3, 1), "head": (2.6, 0), "L": (3.9, 0)}
-    edges = [
-        ("E", "blocks, norm", "x", "(B,T,D)", "dx"),
-        ("blocks, norm", "head", "h", "(B,T,D)", "dh"),
-        ("E", "head", "E", "(V,D)", "dE"),
-        ("head", "L", "z", "(B,T,V)", "dz"),
-    ]
-    return backward_graph(nodes, edges, height=3.6)
-
-
-def race(ours, theirs, tolerance):
-    """Left: two loss curves on top of each other. Right: their relative difference, with the tolerance."""
-    fig, (left, right) = subplots(1, 2)
-    losses({"by hand": ours}, dots={"PyTorch": theirs}, low=None, ax=left, unit="nats")
-    difference = np.maximum(np.abs(ours / theirs - 1), 1e-17)
-    right.semilogy(np.arange(1, len(ours) + 1), difference, "o", ms=4, color=COLOUR["blue"])
-    right.axhline(tolerance, color=COLOUR["grey"], ls="--", lw=1)
-    right.text(1, tolerance * 1.6, "tolerance", va="bottom", color=COLOUR["grey"])
-    right.set(title="relative difference", xlabel="update", ylim=(5e-18, tolerance * 50))
-    return fig
-
-
-def by_context(bits, context, level, edges=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 129)):
-    """Mean bits of the characters predicted from 1, 2, … characters, beside a level (name, bits)."""
-    fig, ax = subplots()
-    edges = np.array(edges)
-    means = [bits[(context >= low) & (context < high)].mean() for low, high in zip(edges, edges[1:])]
-    ax.plot(edges[:-1], means, marker="o", ms=4, color=COLOUR["blue"])
-    name, height = level
-    ax.axhline(height, color=COLOUR["black"], lw=1, ls=":")
-    ax.text(1, height - 0.04, name, va="top", fontsize=9)
-    ax.set_xscale("log", base=2)
-    ax.set_xticks([1, 2, 4, 8, 16, 32, 64, 128], ["1", "2", "4", "8", "16", "32", "64", "128"])
-    ax.set(xlabel="characters it was predicted from", ylabel="bits per character", ylim=(0, None))
-    return fig
-
-
 def push(ax, place, text, norms, bits):
     """Bars: how hard the cost at one place pushes on the row of each. norms {place: (T,)}, bits (T,)."""
     sizes, T = norms[place], len(norms[place])
@@ -131,16 +92,33 @@ def push_in_words(place, text, norms, bits):
     return f"Place {place} is asked for {cost}; the largest pushes are on {names}; {later}."
 
 
-def speed(lengths, measured, counted):
-    """How many times faster text is written with keys and values kept: measured, and by multiply-adds."""
-    fig, ax = subplots(size=(WIDTH, 2.9))
-    ax.loglog(lengths, counted, color=COLOUR["grey"], ls="--", marker="s", ms=4, label="multiply-adds saved")
-    ax.loglog(lengths, measured, color=COLOUR["blue"], ls="-", marker="o", ms=5, label="measured")
-    ax.axhline(1, color=COLOUR["black"], lw=0.8, ls=":")
-    ax.set_xticks(lengths, [str(length) for length in lengths], minor=False)
-    ax.set_xticks([], minor=True)
-    ax.set_yticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
-    ax.set_yticks([], minor=True)
-    ax.set(xlabel="characters written", ylabel="times faster")
-    ax.legend(loc="upper left")
+def samples(after, updates):
+    """What a model writes after some updates, and its bits. after: {update: {bits, sample}}"""
+    fig, ax = subplots(size=(WIDTH, 0.9 * len(updates)))
+    for row, update in enumerate(updates):
+        bits, text = after[update]["examined, stride 128"], "".join(shown(after[update]["sample"]))
+        lines = [text[at : at + 62] for at in range(0, len(text), 62)]
+        ax.text(0, -row, f"{bits:.1f} bits", va="center", color=COLOUR["vermilion"], fontsize=LABEL)
+        ax.text(0, -row - 0.32, f"{int(update):,} updates", va="center", color=COLOUR["grey"], fontsize=9)
+        ax.text(1, -row, "\n".join(lines), va="center", family="monospace", fontsize=8.5)
+    ax.set(xlim=(0, 6), ylim=(0.5 - len(updates), 0.5))
+    ax.set_axis_off()
+    return fig
+
+
+def scaling(curves, characters, level):
+    """Bits over the characters seen. curves: {parameters: {update: bits}}, level: (name, bits)."""
+    fig, ax = subplots()
+    look = zip(("green", "blue", "vermilion"), "os^")
+    for (parameters, curve), (colour, mark) in zip(curves.items(), look):
+        seen = np.array([*curve]) * characters
+        ax.plot(seen, [*curve.values()], marker=mark, ms=4, ls="-", color=COLOUR[colour])
+        words = dict(color=COLOUR[colour], va="center", fontsize=10)
+        ax.text(seen[-1] * 1.08, [*curve.values()][-1], f"{parameters / 1e6:.2f} million", **words)
+    ax.axhline(level[1], color=COLOUR["black"], lw=1, ls=":")
+    ax.text(seen[0], level[1] + 0.03, level[0], fontsize=9)
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(seen, [f"{n / 1e6:.1f}" for n in seen])
+    ax.set(xlim=(None, 2.2 * seen[-1]), ylim=(level[1] - 0.15, None))
+    ax.set(xlabel="million characters seen", ylabel="bits per character")
     return fig
