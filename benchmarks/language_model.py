@@ -77,7 +77,8 @@ def size(tokens, examined, D):
     """One training at width D, with a rate that falls with the width; bits and samples after some updates."""
     config, recipe = trials.gpt(D=D, F=4 * D), replace(RECIPE, peak=RECIPE.peak * 128 / D)
     state, draw, begin = train.start(config, 17), trials.drawing(tokens), time.process_time()
-    found = {"parameters": accounting.count(config), "date": time.strftime("%Y-%m-%d"), "after": {}}
+    found = {"parameters": accounting.count(config), "after": {}}
+    found |= {"date": time.strftime("%Y-%m-%d"), "machine": machine.machine()}
     for update in UPDATES:
         state = train.run(state, draw, config, recipe, update, engine=fast.engine, progress=False)
         nats, _ = trials.by_place(state.params, config, examined, 128)
@@ -104,17 +105,17 @@ def main(which):
     tokens, held_out = manual.split(once=True)
     examined = held_out[trials.SPENT :]
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    if which[:1] == ["sizes"]:
+        for D in which[1:]:
+            record.setdefault("sizes", {})[D] = size(tokens, examined, int(D))
+            write(record)
+        return
     record |= {"python": platform.python_version(), "machine": machine.machine()}
     record |= {"characters": [len(tokens), len(examined)]}
     if which == ["recipe"]:
         record["candidates"] = []
         for recipe in CANDIDATES:
             record["candidates"].append(candidate(recipe, tokens))
-            write(record)
-        return
-    if which[0] == "sizes":
-        for D in which[1:]:
-            record.setdefault("sizes", {})[D] = size(tokens, examined, int(D))
             write(record)
         return
     p = ngrams.baseline(tokens, examined, order=trials.ORDER)[:, 1:]
