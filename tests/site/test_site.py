@@ -363,6 +363,16 @@ def test_the_maps_link_every_chapter(page, links, browser, address):
     visit.context.close()
 
 
+def test_a_box_of_the_model_shows_its_card_alone(browser, address):
+    visit = Visit(browser, address, "book/intro.html")
+    shown = visit.page.locator(".architecture > .box:visible")
+    assert shown.get_attribute("id") == "box-attention"
+    visit.page.locator('.architecture a[href="#box-positions"]').focus()
+    visit.page.keyboard.press("Enter")
+    assert shown.get_attribute("id") == "box-positions" and shown.locator(".evidence").count() == 2
+    visit.context.close()
+
+
 def test_the_map_says_what_a_chapter_needs(browser, address):
     visit = Visit(browser, address, "book/ways.html")
     visit.page.locator('.chapter-graph a[data-number="8"]').focus()
