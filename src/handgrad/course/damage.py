@@ -180,10 +180,11 @@ class Chapter:
         """refused, same if the edited formula is proved, alive, or what else stopped the cell."""
         try:
             made = readings(setup, self.readers, damaged, self.name)
+            asked = [(eval(source, made), name, method) for source, name, method in checks]
         except Exception as error:
             return _refusal(error)
-        for source, name, method in checks:
-            if error := _outcome(eval(source, made), name, method):
+        for given, name, method in asked:
+            if error := _outcome(given, name, method):
                 return _refusal(error)
         proved = any(method == "prove" for _, _, method in checks)
         if self.targets[label][0] or not proved:
