@@ -223,7 +223,7 @@ def test_what_a_chapter_says_is_in_print_has_the_verdict_of_the_list(title):
 def test_the_cards_are_read():
     """Each label stands on some card, so that the test above looks at something."""
     lines = [line for title in TITLES.values() for _, line in spoken_of(ROOT / f"notebooks/{title}.ipynb")]
-    assert all(sum(line.startswith(f"| {label} |") for line in lines) > 1 for label in LABELS)
+    assert all(any(line.startswith(f"| {label} |") for line in lines) for label in LABELS)
 
 
 @pytest.mark.parametrize(
