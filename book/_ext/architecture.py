@@ -129,9 +129,7 @@ class Architecture(SphinxDirective):
             self.state.nested_parse(
                 StringList(markdown(about, book), self.env.docname), self.content_offset, card
             )
-            card += nodes.raw(
-                "", '<p class="back"><a href="#architecture">The picture</a></p>', format="html"
-            )
+            card += nodes.raw("", BACK, format="html")
             whole += card
         return [whole]
 

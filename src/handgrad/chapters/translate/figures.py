@@ -90,10 +90,10 @@ def architecture(config):
     return fig
 
 
-def opening(curve, said, english):
-    """The loss of a run, and below it what the model says of one number: said {update: French}."""
+def opening(curve, floor, said, english):
+    """A loss beside its floor, and below it what the model says of one number: said {update: French}."""
     fig, (ax, below) = subplots(2, 1, (WIDTH, 4.3), height_ratios=(3, 1.2))
-    losses({"loss": curve}, {"floor": 0.7616}, ax=ax)
+    losses({"loss": curve}, {"floor": floor}, ax=ax)
     steps = np.array(list(said))
     ax.plot(steps, np.array(curve)[np.maximum(steps - 1, 0)], "o", color=COLOUR["vermilion"], clip_on=False)
     below.set_axis_off()
