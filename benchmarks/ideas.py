@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python -m benchmarks.ideas        writes benchmarks/results/ideas.json, in some minutes
 
-ideas    the training step of chapter 19 without its update, by the readable lines and by `handgrad.fast`:
+ideas    the training step of chapter 20 without its update, by the readable lines and by `handgrad.fast`:
          with one idea taken out, and on a stair from none of the six to all. In each round all of them run,
          in an order drawn anew; what counts is the ratio of two times of a round, its median and quartiles.
 calls    single calls of NumPy, small and large: how many calls, bytes and operations they have, and the

@@ -104,7 +104,7 @@ def equations(file):
 
 
 def shown(label, claims):
-    """What a table of chapter 20 shows of the claims that belong to a label: to errata-e7 those of E7."""
+    """What a table of chapter 21 shows of the claims that belong to a label: to errata-e7 those of E7."""
     group = "R" if label == "errata-rest" else label.removeprefix("errata-").upper()
     return "".join(f" {claim['says']} {claim['right']}" for claim in claims if claim["group"] == group)
 

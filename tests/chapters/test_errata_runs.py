@@ -1,4 +1,4 @@
-"""The runs of chapter 20 measure what they say: each is derived a second time, in another way."""
+"""The runs of chapter 21 measure what they say: each is derived a second time, in another way."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from handgrad.chapters.attention import directory
 from handgrad.chapters.errata import checks, counts, depth, figures, formulas, losses, masks
 from handgrad.ops import softmax
 
-NOTEBOOK = Path(__file__).parents[2] / "notebooks/20_errata.ipynb"
+NOTEBOOK = Path(__file__).parents[2] / "notebooks/21_errata.ipynb"
 
 
 def test_every_erratum_and_every_convention_can_be_linked():

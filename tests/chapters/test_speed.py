@@ -1,4 +1,4 @@
-"""The exercises of chapter 19: derived again; and its records."""
+"""The exercises of chapter 20: derived again; and its records."""
 
 import ast
 import json
@@ -148,7 +148,7 @@ def test_the_record_bears_out_what_the_chapter_says_of_it():
     )
     assert took[4096, "plain"]["fresh"] == 9 * 4 * 4096**2 and took[4096, "tiles"]["fresh"] == 0
     each = records.prices(record["calls"])
-    book = json.loads((RESULTS.parents[1] / "notebooks" / "19_speed.ipynb").read_text(encoding="utf-8"))
+    book = json.loads((RESULTS.parents[1] / "notebooks" / "20_speed.ipynb").read_text(encoding="utf-8"))
     (reading,) = ("".join(cell["source"]) for cell in book["cells"] if cell["id"] == "fit-reading")
     assert "A call costs about as much as seventy thousand bytes." in reading
     assert each[0] / each[1] == pytest.approx(70_000, rel=0.05)

@@ -35,13 +35,13 @@ def copy(tmp_path):
 @pytest.fixture
 def planned(copy, monkeypatch):
     """A copy whose plan has one chapter more: one is still to be written."""
-    trial = {"number": 21, "topic": "trial", "title": "Trial", "about": "one more", "needs": [8]}
+    trial = {"number": 22, "topic": "trial", "title": "Trial", "about": "one more", "needs": [8]}
     plan = copy / "book/chapters.yml"
     parts = yaml.safe_load(plan.read_text(encoding="utf-8"))
     parts[-1]["chapters"].append(trial)
     plan.write_text(yaml.safe_dump(parts, allow_unicode=True, sort_keys=False), encoding="utf-8")
-    monkeypatch.setitem(chapter.PLAN[parts[-1]["part"]], 21, "trial")
-    monkeypatch.setitem(chapter.TOPICS, 21, "trial")
+    monkeypatch.setitem(chapter.PLAN[parts[-1]["part"]], 22, "trial")
+    monkeypatch.setitem(chapter.TOPICS, 22, "trial")
     monkeypatch.setitem(chapter.TITLES, 21, "Trial")
     return copy
 
@@ -67,10 +67,10 @@ def quoted(notebook):
 
 
 def test_a_new_chapter_is_whole_keeps_the_rules_and_runs(planned, monkeypatch):
-    made = run(planned, "tools/chapter.py", "new", "21", "trial")
+    made = run(planned, "tools/chapter.py", "new", "22", "trial")
     assert made.returncode == 0, made.stderr
     assert "`make chapter N=21` runs the rules" in made.stdout
-    notebooks = [planned / path for path in chapter.notebooks(planned, "21_trial")]
+    notebooks = [planned / path for path in chapter.notebooks(planned, "22_trial")]
     assert len(notebooks) == 3
     assert [complaint for path in notebooks for complaint in rules.complaints(path)] == []
     checked = run(planned, "tools/exercises.py", "--check")
@@ -84,7 +84,7 @@ def test_a_new_chapter_is_whole_keeps_the_rules_and_runs(planned, monkeypatch):
     assert any(quoted(nbformat.read(path, as_version=4)) for path in notebooks)
     tested = run(planned, "-m", "pytest", "-q", "tests/chapters/test_trial.py", "tests/course/test_pages.py")
     assert tested.returncode == 0, tested.stdout
-    assert len(chapter.unwritten(planned, "21_trial")) == 4
+    assert len(chapter.unwritten(planned, "22_trial")) == 4
 
 
 def test_every_planned_chapter_has_drafts_of_good_form(planned):
@@ -105,12 +105,12 @@ def test_the_chapters_stand_in_the_order_of_their_numbers():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     toc["parts"] = [part for part in toc["parts"] if part["caption"] not in chapter.PLAN]
     toc = yaml.safe_dump(toc)
-    for number in (13, 9, 20, 1, 12, 8, 16, 5, 19):
+    for number in (13, 9, 21, 1, 12, 8, 16, 5, 20):
         toc = chapter.in_the_contents(toc, f"{number:02}_{chapter.TOPICS[number]}")
     parts = {part["caption"]: part["chapters"] for part in yaml.safe_load(toc)["parts"]}
     assert list(parts) == ["Before you begin", *chapter.PLAN, "Make it yours", "Look it up"]
     names = [[entry["file"].split("/")[1][:2] for entry in parts[part]] for part in chapter.PLAN]
-    assert names == [["01", "05"], ["08", "09"], ["12", "13"], ["16", "19", "20"]]
+    assert names == [["01", "05"], ["08", "09"], ["12", "13"], ["16", "20", "21"]]
     assert parts["Attention"][1]["sections"] == [
         {"file": "notebooks/exercises/09_masks"},
         {"file": "notebooks/solutions/09_masks"},
@@ -135,9 +135,9 @@ def test_the_plan_is_what_the_chapters_say():
 @pytest.mark.parametrize(
     "number, topic, message",
     [
-        ("0", "masks", "number: expected 1 to 20, got '0'"),
-        ("21", "masks", "number: expected 1 to 20, got '21'"),
-        ("nine", "masks", "number: expected 1 to 20, got 'nine'"),
+        ("0", "masks", "number: expected 1 to 21, got '0'"),
+        ("22", "masks", "number: expected 1 to 21, got '22'"),
+        ("nine", "masks", "number: expected 1 to 21, got 'nine'"),
         ("09", "mask", "topic: chapter 09 is planned as masks, got 'mask'"),
         ("10", "masks", "topic: chapter 10 is planned as multi_head, got 'masks'"),
         ("08", "attention", "chapter 08: .*notebooks/08_attention.ipynb.* is there already; nothing was"),
@@ -154,9 +154,9 @@ def test_what_is_not_planned_or_is_there_is_refused(number, topic, message, caps
     "place",
     [
         "notebooks/21_other.ipynb",
-        "notebooks/exercises/21_trial.ipynb",
-        "notebooks/solutions/21_trial.ipynb",
-        "notebooks/quizzes/21_trial.json",
+        "notebooks/exercises/22_trial.ipynb",
+        "notebooks/solutions/22_trial.ipynb",
+        "notebooks/quizzes/22_trial.json",
         "src/handgrad/chapters/trial/figures.py",
         "tests/chapters/test_trial.py",
     ],
@@ -173,10 +173,10 @@ def test_nothing_is_written_where_anything_is_there(place, planned):
 def test_nothing_is_written_where_the_contents_have_it(planned):
     toc = (planned / "_toc.yml").read_text(encoding="utf-8")
     (planned / "_toc.yml").write_text(
-        toc.replace("notebooks/19_speed", "notebooks/21_trial"), encoding="utf-8"
+        toc.replace("notebooks/20_speed", "notebooks/22_trial"), encoding="utf-8"
     )
     before = contents(planned)
-    with pytest.raises(FileExistsError, match="chapter 21: notebooks/21_trial is there"):
+    with pytest.raises(FileExistsError, match="chapter 21: notebooks/22_trial is there"):
         chapter.new(planned, "21", "trial")
     assert contents(planned) == before
 
@@ -250,8 +250,8 @@ def test_nothing_in_the_book_is_still_to_be_written(name):
 
 def test_the_parts_of_a_chapter(copy):
     for folder in ("exercises", "solutions"):
-        (copy / "notebooks" / folder / "19_speed.ipynb").unlink()
-    with_exercises, without = (chapter.commands(copy, name) for name in ("08_attention", "19_speed"))
+        (copy / "notebooks" / folder / "20_speed.ipynb").unlink()
+    with_exercises, without = (chapter.commands(copy, name) for name in ("08_attention", "20_speed"))
     for commands in (with_exercises, without):  # the pages show the runs of the notebooks
         assert list(commands)[0] == "notebooks" and list(commands)[-1] == "pages"
     assert [len(parts["rules"]) for parts in (with_exercises, without)] == [3 + 3, 3 + 1]

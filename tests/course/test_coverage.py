@@ -178,7 +178,7 @@ def test_a_section_ends_where_the_next_begins(tmp_path):
     [
         ("eq-attention-ds", "notebooks/08_attention", "equation {eq}`eq-attention-ds`", "the average price"),
         ("attention-scale", "notebooks/08_attention", "{ref}`attention-scale`", "a theorem"),
-        ("errata-e7", "notebooks/20_errata", "{ref}`erratum E7 <errata-e7>`", "Per token, over its features"),
+        ("errata-e7", "notebooks/21_errata", "{ref}`erratum E7 <errata-e7>`", "Per token, over its features"),
         (
             "exercise:08.1",
             "notebooks/exercises/08_attention",

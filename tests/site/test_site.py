@@ -493,7 +493,7 @@ def test_previous_and_next_lead_from_chapter_to_chapter(page, before, behind, br
 
 
 def test_the_sidebar_shows_where_one_is(browser, address):
-    visit = Visit(browser, address, "notebooks/19_speed.html")
+    visit = Visit(browser, address, "notebooks/20_speed.html")
     here = visit.page.locator(".bd-sidebar-primary .current.active").last
     assert 0 < here.bounding_box()["y"] < visit.page.viewport_size["height"]
     visit.context.close()

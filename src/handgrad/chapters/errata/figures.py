@@ -1,4 +1,4 @@
-"""The figures of chapter 20."""
+"""The figures of chapter 21."""
 
 import numpy as np
 

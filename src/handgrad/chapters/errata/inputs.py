@@ -1,4 +1,4 @@
-"""What the exercises of chapter 20 draw, where no common word says it."""
+"""What the exercises of chapter 21 draw, where no common word says it."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What chapter 19 counts: where a step was busy, products, what is held at a time, statements."""
+"""What chapter 20 counts: where a step was busy, products, what is held at a time, statements."""
 
 import ast
 import importlib

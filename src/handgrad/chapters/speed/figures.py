@@ -1,4 +1,4 @@
-"""The figures of chapter 19. Each function draws what it is given; the notebook computes every number."""
+"""The figures of chapter 20. Each function draws what it is given; the notebook computes every number."""
 
 import numpy as np
 from matplotlib.patches import Rectangle

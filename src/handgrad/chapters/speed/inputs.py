@@ -1,4 +1,4 @@
-"""What the exercises of chapter 19 draw, where no common word says it."""
+"""What the exercises of chapter 20 draw, where no common word says it."""
 
 
 def first_is(value):

@@ -1,4 +1,4 @@
-"""The figures of chapter 19 on whole training steps. Each draws a record that `make bench` wrote."""
+"""The figures of chapter 20 on whole training steps. Each draws a record that `make bench` wrote."""
 
 import json
 from pathlib import Path

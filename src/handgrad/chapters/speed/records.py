@@ -1,4 +1,4 @@
-"""What chapter 19 reads from the records in benchmarks/results. Nothing here is asserted about a time."""
+"""What chapter 20 reads from the records in benchmarks/results. Nothing here is asserted about a time."""
 
 import json
 from pathlib import Path

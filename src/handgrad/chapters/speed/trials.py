@@ -1,4 +1,4 @@
-"""What chapter 19 tries: a stack of blocks, a softmax without its fade, and times."""
+"""What chapter 20 tries: a stack of blocks, a softmax without its fade, and times."""
 
 from timeit import Timer
 
