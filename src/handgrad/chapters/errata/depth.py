@@ -1,35 +1,8 @@
-"""Norms, residual connections and depth: what is said of them, and what a run of it shows."""
+"""Six blocks and a loss that cannot change; and text D's session, run from one seed."""
 
 import numpy as np
 
-from ...check import measured
 from ...ops import layer_norm, layer_norm_backward, linear, linear_backward, relu, relu_backward
-from ..residuals import stacks
-from .formulas import off
-
-DEEP = (10, 30, 100, 300, 1000)
-"""Numbers of sub-layers for `deep_skips`."""
-
-
-def per_feature(x):
-    """What text D's sentence says: mean and variance of each feature over all tokens, x (T, D)."""
-    return (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0) + 1e-5)
-
-
-def per_token(x):
-    return (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
-
-
-def whose_statistics(T=7, D=16, seed=0):
-    """{rule: (how far from the shipped layer, how far token 0 moves if the last token is replaced)}."""
-    x = np.random.default_rng(seed).standard_normal((T, D))
-    other = np.vstack([x[:-1], 3 * x[-1:]])
-    shipped, _ = layer_norm(x, np.ones(D), np.zeros(D))
-    rules = {"per feature": per_feature, "per token": per_token}
-    return {name: (off(rule(x), shipped), off(rule(other)[0], rule(x)[0])) for name, rule in rules.items()}
-
-
-# A loss that is constant: text D's six blocks ---------------------------------------------------------------
 
 
 def six_blocks(eps, loss, norm=True, seed=0, N=6, T=10, D=16):
@@ -57,103 +30,48 @@ def six_blocks(eps, loss, norm=True, seed=0, N=6, T=10, D=16):
     return np.array(norms[::-1])
 
 
-# The skip, and depth ----------------------------------------------------------------------------------------
+def lowered(loss, steps=100, rate=1.0, seed=0, T=10, D=16):
+    """By how much a training lowers a loss of a layer's normalised outputs, in units of its entries.
 
-
-def skips(depths, seeds):
-    """{depth: (skip alone in a post-norm stack, in one without norm, all paths)}, medians over seeds."""
-    found = {}
-    for N in depths:
-        alone, bare, whole = [], [], []
-        for seed in seeds:
-            x, dy, rng = stacks.inputs(seed)
-            layers = stacks.draw(["feed-forward"] * N, rng)
-            for place, branch, ratios in (
-                ("post", False, alone),
-                ("none", False, bare),
-                ("post", True, whole),
-            ):
-                _, caches = stacks.stack(x, layers, place)
-                back, _ = stacks.stack_backward(dy, caches, branch=branch)
-                ratios.append(stacks.size(back[0]) / stacks.size(dy))
-        found[N] = tuple(float(np.median(part)) for part in (alone, bare, whole))
-    return found
-
-
-def frozen(N, norm, seed=0):
-    """How far a gradient left as it is, "intact", is from differences along the connections of N sub-layers.
-
-    The branches' outputs are held fixed: what is left is a sum and a norm N times, or N sums without norm.
+    loss: "mean square" of the outputs, or a "projection" on a random array.
     """
-    x, dy, rng = stacks.inputs(seed, (1, 3, 8))
-    layers = stacks.draw(["feed-forward"] * N, rng, 8, 16)
-    place = "post" if norm else "none"
-    outputs, _ = stacks.stack(x, layers, place)
-    added = [stacks.function(*layer)(h)[0] for layer, h in zip(layers, outputs, strict=False)]
-
-    def along(x):
-        for branch in added:
-            x = stacks.norm(x + branch)[0] if norm else x + branch
-        return x
-
-    return off(dy, measured(lambda x: (dy * along(x)).sum(), x))
-
-
-def residual_sum(seed=0):
-    """dX of X + f(X): how far dR alone is off, and dR plus what returns through the branch."""
-    x, dy, rng = stacks.inputs(seed, (2, 3, 8))
-    layers = stacks.draw(["feed-forward"], rng, 8, 16)
-    _, caches = stacks.stack(x, layers, "none")
-    wanted = measured(lambda x: (dy * stacks.stack(x, layers, "none")[0][-1]).sum(), x)
-    return off(dy, wanted), off(stacks.stack_backward(dy, caches)[0][0], wanted)
+    rng = np.random.default_rng(seed)
+    x, direction, W = (rng.standard_normal(shape) for shape in ((T, D), (T, D), (D, D)))
+    W, values = W / D**0.5, []
+    for _ in range(steps):
+        h, to_h = linear(x, W)
+        y, normed = layer_norm(h, np.ones(D), np.zeros(D))
+        entries, dy = (y**2, 2 * y) if loss == "mean square" else (y * direction, direction)
+        values.append((entries.mean(), np.abs(entries).mean()))
+        dh, _, _ = layer_norm_backward(dy / y.size, normed)
+        W = W - rate * linear_backward(dh, to_h)[1]
+    (first, size), (last, _) = values[0], values[-1]
+    return (first - last) / size
 
 
-def mixed_placement(depths, seeds):
-    """The size of the output of N blocks of text C's kind, x + LN(attention), then + FFN without a norm."""
-    found = {}
-    for N in depths:
-        sizes = []
-        for seed in seeds:
-            x, _, rng = stacks.inputs(seed)
-            for kind, params in stacks.draw(["attention", "feed-forward"] * N, rng):
-                place = "output" if kind == "attention" else "none"
-                x, _ = stacks.sublayer(x, stacks.function(kind, params), place)
-            sizes.append(stacks.size(x))
-        found[N] = float(np.median(sizes))
-    return found
+def session(seed, V=40, T=12, rows=32, steps=4):
+    """The losses (steps,) of text D's session in small, from its one call of a seed on.
 
-
-def query_gradients(seeds, N=6):
-    """Lengths of dW_Q in the deepest of N blocks: with the connection, and without, (seeds,) each."""
-    kinds = ["attention", "feed-forward"] * N
-    lengths = []
-    for skip in (True, False):
-        grads = [stacks.measure(kinds, "post", seed, skip=skip)[2] for seed in seeds]
-        lengths.append([np.linalg.norm(found[2 * N - 2]["W_Q"]) for found in grads])
-    return np.array(lengths)
-
-
-def deep_skips(depths, seeds, deep, D=16, F=32):
-    """{N: what returns along the skips alone of N sub-layers LN(αx + f(x))}, medians over seeds.
-
-    deep: α = N^¼ and weights β = (4N)^−¼ times as large, as in DeepNorm; else α = β = 1, plain post-norm.
+    Six blocks are drawn and used, as in its 3.4; then the model of its 4.3, dropout included, learns by AdamW
+    from batches in the order of the rows. The tokens are stand-ins. The global generator is left as it was.
     """
-    found, ones = {}, np.ones(D)
-    for N in depths:
-        alpha, beta = (N**0.25, (4 * N) ** -0.25) if deep else (1.0, 1.0)
-        ratios = []
-        for seed in seeds:
-            rng = np.random.default_rng(seed)
-            x, dy = rng.standard_normal((2, 8, D))
-            caches = []
-            for _ in range(N):
-                W_1, W_2 = rng.normal(0, D**-0.5, (D, F)), rng.normal(0, (2 / F) ** 0.5, (F, D))
-                f = np.maximum(x @ (beta * W_1), 0) @ (beta * W_2)
-                x, normed = layer_norm(alpha * x + f, ones, 0 * ones)
-                caches.append(normed)
-            dx = dy
-            for normed in reversed(caches):
-                dx = alpha * layer_norm_backward(dx, normed)[0]
-            ratios.append(stacks.size(dx) / stacks.size(dy))
-        found[N] = float(np.median(ratios))
-    return found
+    import torch
+    from torch import nn
+
+    data = torch.tensor(np.random.default_rng(0).integers(0, V, (rows, T)))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        torch.randn(1, 10, 16), [(nn.Linear(16, 16), nn.Linear(16, 16), nn.LayerNorm(16)) for _ in range(6)]
+        embed, places = nn.Embedding(V, 64), nn.Embedding(T, 64)
+        layer = nn.TransformerEncoderLayer(64, 2, batch_first=True)
+        model = nn.Sequential(nn.TransformerEncoder(layer, 2), nn.Linear(64, V))
+        parts = nn.ModuleList([embed, places, model])
+        optimizer, losses = torch.optim.AdamW(parts.parameters(), lr=1e-3), []
+        for batch in data.split(rows // steps):
+            z = model(embed(batch) + places(torch.arange(T)))
+            loss = nn.functional.cross_entropy(z[:, :-1].reshape(-1, V), batch[:, 1:].reshape(-1))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    return losses

@@ -6,11 +6,7 @@ that five ways of reporting make of one training.
 
 import numpy as np
 
-from ...check import measured
-from ...ops import cross_entropy, cross_entropy_backward, softmax
-
-CASES = ("as assumed", "mean 0.1", "one matrix, one token")
-"""What `products` can be asked."""
+from ...ops import cross_entropy, cross_entropy_backward
 
 V, PAD, LENGTH = 8, 8, 24  # tokens, the mark that fills rows up, and their length
 
@@ -46,29 +42,26 @@ def rows(rng, P, n):
     return found
 
 
-def logits_of(table, batch):
-    return table[batch[:, :-1]]
+def pairs(data, ignored=PAD):
+    """How often each token follows each, (V + 1, V + 1), in rows (n, LENGTH + 1); targets may be ignored."""
+    counts, counted = np.zeros((V + 1, V + 1)), data[:, 1:] != ignored
+    np.add.at(counts, (data[:, :-1][counted], data[:, 1:][counted]), 1)
+    return counts
 
 
-def gradient(table, batch, ignored):
-    """The mean loss of a batch (n, LENGTH + 1) under a table of logits (V + 1, V + 1), and its gradient."""
-    loss, kept = cross_entropy(logits_of(table, batch), batch[:, 1:], ignored)
-    dz, dtable = cross_entropy_backward(1.0, kept), np.zeros_like(table)
-    np.add.at(dtable, batch[:, :-1], dz)
-    return loss, dtable
+def gradient(table, counts):
+    """The mean loss of pairs of tokens under a table of logits (V + 1, V + 1), and its gradient."""
+    shares = np.exp(table) / np.exp(table).sum(axis=1, keepdims=True)
+    loss = -(counts * np.log(shares)).sum() / counts.sum()
+    return float(loss), (counts.sum(axis=1, keepdims=True) * shares - counts) / counts.sum()
 
 
-def trained(data, ignored=PAD, steps=400, rate=8.0):
-    """A table trained from zeros by plain descent on all rows at once, and its losses."""
-    table, losses = np.zeros((V + 1, V + 1)), []
+def trained(counts, steps=400, rate=8.0):
+    """A table trained from zeros by plain descent on all pairs at once."""
+    table = np.zeros((V + 1, V + 1))
     for _ in range(steps):
-        loss, dtable = gradient(table, data, ignored)
-        table, losses = table - rate * dtable, [*losses, loss]
-    return table, np.array(losses)
-
-
-def loss_on(table, data, ignored=PAD):
-    return float(cross_entropy(logits_of(table, data), data[:, 1:], ignored)[0])
+        table = table - rate * gradient(table, counts)[1]
+    return table
 
 
 def reports(seed, n=128, few=8, B=16):
@@ -79,92 +72,24 @@ def reports(seed, n=128, few=8, B=16):
     rng = np.random.default_rng(seed)
     P = chain(rng)
     data, unseen = rows(rng, P, n), rows(rng, P, 4000)
-    table, _ = trained(data)
+
+    def loss_on(table, some, ignored=PAD):
+        return gradient(table, pairs(some, ignored))[0]
+
+    table, filled = trained(pairs(data)), trained(pairs(data, -100))
+    learned, zero = trained(pairs(data[:few]), steps=1500), np.zeros((V + 1, V + 1))
     means = [loss_on(table, data[at : at + B]) for at in range(0, n, B)]
-    filled, _ = trained(data, ignored=-100)
-    little = data[:few]
-    learned, _ = trained(little, steps=1500)
-    m, N = int((data[:, 1:] != PAD).sum()), 6
-    per_row = m / len(data)
-    zero = np.zeros_like(table)
-    counted = cross_entropy(logits_of(zero, data), data[:, 1:], PAD)[1]
+    counted = cross_entropy(zero[data[:, :-1]], data[:, 1:], PAD)[1]
     kept = int((cross_entropy_backward(1.0, counted) != 0).any(axis=-1).sum())
-    tallies = {"targets": m, "kept": kept, "batches": len(means)}
+    m = int((data[:, 1:] != PAD).sum())
+    of_N = m / n / 6  # a sum over the targets of a row, divided by six blocks
     found = {
         "right": (np.mean(means), loss_on(table, unseen)),
         "divided by rows": (sum(means) / n, np.mean(means)),
         "padding counted": (loss_on(filled, data, -100), loss_on(filled, unseen)),
-        "rows it was trained on": (loss_on(learned, little), loss_on(learned, unseen)),
-        "1/N, N blocks": (per_row / N * loss_on(table, data), loss_on(table, data)),
-        "1/N, nothing learned": (per_row / N * loss_on(zero, data), loss_on(zero, data)),
+        "rows it was trained on": (loss_on(learned, data[:few]), loss_on(learned, unseen)),
+        "1/N, N blocks": (of_N * loss_on(table, data), loss_on(table, data)),
+        "1/N, nothing learned": (of_N * loss_on(zero, data), loss_on(zero, data)),
     }
+    tallies = {"targets": m, "kept": kept, "batches": len(means)}
     return {name: tuple(map(float, pair)) for name, pair in found.items()} | tallies, entropy(P)
-
-
-# A curve, a sign, a factor ----------------------------------------------------------------------------------
-
-
-def plotted(z):
-    """What text D plots over z: the loss of the two logits (z, −z) where the first is right."""
-    return np.array([cross_entropy(np.array([[one, -one]]), np.array([0]))[0] for one in z])
-
-
-def descended(steps=4000, rate=0.5):
-    """The loss of that picture after so many steps of descent from z = 0: towards 0, its infimum."""
-    z = 0.0
-    for _ in range(steps):
-        z += rate * 2 / (1 + np.exp(2 * z))
-    return float(plotted([z])[0])
-
-
-def towards_target(seed=0, T=6, classes=9, step=1e-4):
-    """How the loss changes, per unit, if logits move a little along the gradient, and towards the target."""
-    rng = np.random.default_rng(seed)
-    z, y = rng.standard_normal((T, classes)), rng.integers(0, classes, T)
-    loss, kept = cross_entropy(z, y)
-    dz = cross_entropy_backward(1.0, kept)
-    wish = np.eye(classes)[y] - softmax(z)[0]
-    along = [(cross_entropy(z + step * way, y)[0] - loss) / step for way in (dz, wish)]
-    return (*map(float, along), float((dz * wish).sum()))
-
-
-def by_logits(T=6, classes=9, seed=0):
-    """The gradient of the mean loss by the logits, by differences, and (y − p)/T, which leads to y."""
-    rng = np.random.default_rng(seed)
-    z, y = rng.standard_normal((T, classes)), rng.integers(0, classes, T)
-    return measured(lambda z: cross_entropy(z, y)[0], z), (np.eye(classes)[y] - softmax(z)[0]) / T
-
-
-def mean_gradient(seed=0, T=6, classes=9):
-    """Each entry of p − y over the gradient of the averaged loss: its least and its largest."""
-    rng = np.random.default_rng(seed)
-    z, y = rng.standard_normal((T, classes)), rng.integers(0, classes, T)
-    _, kept = cross_entropy(z, y)
-    ratio = (softmax(z)[0] - np.eye(classes)[y]) / cross_entropy_backward(1.0, kept)
-    return float(ratio.min()), float(ratio.max())
-
-
-# What is assumed of scores ----------------------------------------------------------------------------------
-
-
-def products(case, K=16, D=128, draws=4000, seed=0):
-    """Mean and variance of q · k over draws of W_Q and W_K, tokens of mean square 1.
-
-    case: "as assumed"; "mean 0.1", of all entries of both; "one matrix, one token", W_Q = W_K and x = y.
-    """
-    rng = np.random.default_rng(seed)
-    found = []
-    for _ in range(draws):
-        x, y = rng.standard_normal((2, D))
-        W_Q, W_K = rng.normal(0.1 if case == "mean 0.1" else 0, D**-0.5, (2, D, K))
-        if case == "one matrix, one token":
-            y, W_K = x, W_Q
-        found.append((x @ W_Q) @ (y @ W_K))
-    return float(np.mean(found)), float(np.var(found))
-
-
-def token_beside_waves(D, seed=0):
-    """Root mean squares of an embedded token, a table of variance 1/D: without √D, with it; and of a wave."""
-    table = np.random.default_rng(seed).normal(0, D**-0.5, (100, D))
-    size = float(np.sqrt(np.mean(table**2)))
-    return size, size * D**0.5, 0.5**0.5
