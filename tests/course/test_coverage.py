@@ -205,7 +205,7 @@ def test_places_of_one_chapter_stand_together():
     item = {"what": "Scale", "from": "B 1.5; D 1", "where": where}
     assert coverage.line_of(item, PLACES).replace("\N{NO-BREAK SPACE}", "_") == (
         "| Scale | B 1.5; D 1 | chapter_8: {ref}`attention-scale`, equation {eq}`eq-attention-variance`; "
-        "chapter_20: {ref}`erratum A5 <errata-a5>`; {term}`softmax`, {doc}`/notebooks/08_attention` |"
+        "chapter_21: {ref}`erratum A5 <errata-a5>`; {term}`softmax`, {doc}`/notebooks/08_attention` |"
     )
     assert (
         coverage.line_of({"what": "A film", "left_out": "Elsewhere."}, {}) == "| A film | none | Elsewhere. |"
