@@ -1,13 +1,9 @@
 """The figures of chapter 20. Each function draws what it is given; the notebook computes every number."""
 
 import numpy as np
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter
 
-from handgrad.course.figures import COLOUR, LINES, WIDTH, backward_graph, subplots
-
-MARKERS = dict(zip(["plain", "tiles", "PyTorch"], "os^"))
-COLOURS = dict(zip(MARKERS, ["vermilion", "blue", "grey"]))
+from handgrad.course.figures import COLOUR, LINES, WIDTH, subplots
 
 
 def shares(amounts):
@@ -32,73 +28,6 @@ def shares(amounts):
     return fig
 
 
-def tiles(states, title=""):
-    """A table of tiles, one row for each block of queries: states (n, m): 0 hidden, 1 cut, 2 whole."""
-    n, m = states.shape
-    fig, ax = subplots(size=(WIDTH, 0.34 * n + 0.8))
-    looks = {
-        0: dict(fc="white", ec="#BBBBBB", ls=":"),
-        1: dict(fc="#9CC9E3", ec="white", hatch="///"),
-        2: dict(fc=COLOUR["blue"], ec="white"),
-    }
-    names = {2: "computed", 1: "computed, partly hidden", 0: "never computed"}
-    for state, look in looks.items():
-        places = [(j, i) for i, j in np.ndindex(n, m) if states[i, j] == state]
-        for number, (x, y) in enumerate(places):
-            ax.add_patch(Rectangle((x, y), 1, 1, lw=1, **look, label=None if number else names[state]))
-    ax.set(xlim=(-0.1, m + 0.1), ylim=(n + 0.1, -0.1), aspect="equal", title=title)
-    ax.set(xlabel="blocks of keys", ylabel="blocks of queries", xticks=[], yticks=[])
-    ax.spines[["left", "bottom"]].set_visible(False)
-    ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
-    return fig
-
-
-def graph():
-    """The backward graph of one tile, with shapes: b queries by c keys."""
-    nodes = {"Q": (0, 2), "K": (0, 1), "V": (0, 0), "S": (1, 1.5), "A": (2, 1.5), "Y": (3, 0.6)}
-    edges = [
-        ("Q", "S", "", "(b, K)", "dQ +="),
-        ("K", "S", "", "(c, K)", "dK +="),
-        ("S", "A", "", "(b, c)", "dS"),
-        ("A", "Y", "", "(b, c)", "dA"),
-        ("V", "Y", "", "(c, E)", "dV +="),
-    ]
-    return backward_graph(nodes, edges)
-
-
-def numbers(edges):
-    """The backward of two tiles in numbers: edges {(from, to): (value, gradient)} of those names."""
-    nodes = {"v, tile 0": (0, 3), "s, tile 0": (0, 2), "s, tile 1": (0, 1), "v, tile 1": (0, 0)}
-    nodes |= {"tile 0": (1, 2.5), "tile 1": (1, 0.5), "y = 5": (2, 1.5)}
-    drawn = [(start, end, value, "", gradient) for (start, end), (value, gradient) in edges.items()]
-    return backward_graph(nodes, drawn, height=4.4)
-
-
-def market(axes, direction, values, weights, ds):
-    """What comes back to the scores of a query. Left: ds of each key. Right: the values, dy as an arrow.
-
-    direction (2,) is dy; values (S, 2), weights (S,), ds (S,). A score whose ds is positive makes the loss
-    larger, and a descent lowers it.
-    """
-    left, right = axes
-    colours = [COLOUR["vermilion" if d > 0 else "blue"] for d in ds]
-    left.bar(np.arange(len(ds)), ds, color=colours, width=0.7)
-    left.axhline(0, color=COLOUR["grey"], lw=1)
-    left.set(title="ds of each key", xlabel="key", ylim=(-0.36, 0.36))
-    left.set_xticks(np.arange(len(ds)))
-    left.tick_params(axis="x", labelsize=8)
-    average = weights @ values
-    right.scatter(*values.T, s=30 + 900 * weights, color=colours, alpha=0.75, zorder=1)
-    for j, place in enumerate(values):
-        right.annotate(str(j), place, (4, 4), textcoords="offset points", fontsize=8, color=COLOUR["grey"])
-    tip = average + direction
-    right.annotate("", tip, average, arrowprops=dict(arrowstyle="-|>", color=COLOUR["black"], lw=1.8))
-    right.text(*(average + 1.25 * direction), "dy", ha="center", va="center")
-    right.plot(*average, "*", ms=13, color=COLOUR["black"], zorder=4)
-    right.set(title="values, and their average y", aspect="equal")
-    right.set(xlim=_room(values[:, 0]), ylim=_room(values[:, 1]))
-
-
 def roofline(points, rates):
     """Operations a second over operations a byte: points {kind: [(intensity, operations a second)]}.
 
@@ -117,37 +46,6 @@ def roofline(points, rates):
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.figure.legend(loc="outside upper left", ncols=3, fontsize=9)
-    return fig
-
-
-def waterfall(stair, alone):
-    """Left: the time of a step as ideas are added one by one: stair [{"idea", "median", "low", "high"}].
-
-    Right: the time without one idea over the time with all: alone {idea: {"median", "low", "high"}}.
-    """
-    fig, axes = subplots(1, 2, (WIDTH, 3.3), width_ratios=(1.15, 1))
-    left, right = axes
-    for place, row in enumerate(stair):
-        before = stair[place - 1]["median"] if place else 0
-        low, high = sorted((before, row["median"]))
-        worse = place and row["median"] > before
-        colour = "grey" if place == 0 else "vermilion" if worse else "blue"
-        left.barh(place, max(high - low, 0.004), left=low, color=COLOUR[colour], height=0.6)
-        left.plot([row["low"], row["high"]], [place, place], color=COLOUR["black"], lw=1, ls="-")
-    left.set_yticks(range(len(stair)), [row["idea"] for row in stair])
-    left.set(title="added one by one", xlabel="time, readable = 1", xlim=(0, None))
-    names = list(alone)
-    for place, name in enumerate(names):
-        row = alone[name]
-        right.plot([row["low"], row["high"]], [place, place], color=COLOUR["black"], lw=1.2, ls="-")
-        right.plot(
-            row["median"], place, "o", color=COLOUR["blue" if row["median"] > 1 else "vermilion"], ms=7
-        )
-    right.axvline(1, color=COLOUR["grey"], ls="--", lw=1)
-    right.set_yticks(range(len(names)), names)
-    right.set(title="one taken out", xlabel="time, with it = 1")
-    right.set_ylim(len(names) - 0.5, -0.5)
-    left.invert_yaxis()
     return fig
 
 
@@ -194,47 +92,51 @@ def chain(record):
     return fig
 
 
-def _room(x):
-    margin = 0.15 * np.ptp(x)
-    return x.min() - margin, x.max() + margin
-
-
-def memory(held):
-    """Bytes over length, on logarithmic axes: held {way: {T: bytes}}, with the slopes 1 and 2 beside them."""
-    fig, ax = subplots()
-    for way, rows in held.items():
-        lengths, sizes = np.array(list(rows)), np.array(list(rows.values())) / 2**20
-        ax.loglog(lengths, sizes, marker=MARKERS[way], color=COLOUR[COLOURS[way]], ls="-", label=way)
-    lengths = np.array([lengths[-3], lengths[-1]])
-    for slope, way, shift in [(2, "plain", 0.45), (1, "tiles", 2.2)]:
-        start = shift * held[way][int(lengths[0])] / 2**20
-        guide = start * (lengths / lengths[0]) ** slope
-        ax.loglog(lengths, guide, color=COLOUR["grey"], ls=":", lw=1.2)
-        ax.text(lengths[-1], guide[-1], f" slope {slope}", color=COLOUR["grey"], va="center")
-    _lengths(ax, held)
-    ax.set(ylabel="MiB beside q, k, v and dy")
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    ax.legend(loc="upper left")
+def stair(rows):
+    """The time of a step as ideas are added one by one: rows [{"idea", "median", "low", "high"}]."""
+    fig, ax = subplots(size=(WIDTH, 0.36 * len(rows) + 0.9))
+    before = 0
+    for place, row in enumerate(rows):
+        low, high = sorted((before, row["median"]))
+        colour = "grey" if place == 0 else "vermilion" if row["median"] > before else "blue"
+        ax.barh(place, max(high - low, 0.004), left=low, color=COLOUR[colour], height=0.6)
+        ax.plot([row["low"], row["high"]], [place, place], color=COLOUR["black"], lw=1, ls="-")
+        ax.annotate(f"{row['median']:.2f}", (high, place), (6, 0), textcoords="offset points", va="center")
+        before = row["median"]
+    ax.set_yticks(range(len(rows)), [row["idea"] for row in rows])
+    ax.set(xlabel="time, readable = 1", xlim=(0, 1.08))
+    ax.invert_yaxis()
     return fig
 
 
-def times(panels):
-    """Time over that of plain attention: panels {title: {way: {T: ratio}}}, side by side."""
-    fig, axes = subplots(1, len(panels), sharey=True)
-    for ax, (title, held) in zip(axes, panels.items()):
-        for way, rows in held.items():
-            marks = dict(marker=MARKERS[way], color=COLOUR[COLOURS[way]], ls="-", label=way)
-            ax.semilogx(list(rows), list(rows.values()), **marks)
-        ax.axhline(1, color=COLOUR["grey"], lw=1, ls="--")
-        _lengths(ax, held, every=2)
-        ax.set(title=title, ylim=(0, None))
-    axes[0].set(ylabel="time / time of plain")
-    axes[0].legend()
+def alone(rows):
+    """The time without one idea over the time with all: rows {idea: {"median", "low", "high"}}."""
+    fig, ax = subplots(size=(WIDTH, 0.36 * len(rows) + 0.9))
+    _intervals(ax, list(rows), rows, "median", "low", "high")
+    ax.set(xlabel="time without it, with it = 1")
     return fig
 
 
-def _lengths(ax, held, every=1):
-    lengths = list(next(iter(held.values())))[::every]
-    ax.set_xticks(lengths, [str(T) for T in lengths])
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.set(xlabel="length T")
+def race(sizes):
+    """How many times as fast as eager PyTorch at its fastest each step is: a panel a size of `make bench`.
+
+    The line is the interval that holds the median ratio with 95 %.
+    """
+    names = list(dict.fromkeys(name for part in sizes.values() for name in part["variants"]))
+    fig, axes = subplots(1, len(sizes), (WIDTH, 0.3 * len(names) + 1), sharey=True, squeeze=False)
+    for ax, (size, part) in zip(axes[0], sizes.items(), strict=True):
+        _intervals(ax, names, part["variants"], "ratio", "ratio_low", "ratio_high")
+        ax.set(title=size, xlim=(0, None), xlabel="speed, eager = 1")
+    return fig
+
+
+def _intervals(ax, names, rows, middle, low, high):
+    """A dot and a line for each row {name: {middle, low, high}}, beside the level 1."""
+    ax.axvline(1, color=COLOUR["grey"], ls="--", lw=1)
+    for name, row in rows.items():
+        y, theirs = names.index(name), "PyTorch" in name
+        ax.plot([row[low], row[high]], [y, y], color=COLOUR["black"], ls="-", lw=1.2)
+        ax.plot(row[middle], y, "s" if theirs else "o", color=COLOUR["vermilion" if theirs else "blue"], ms=7)
+    ax.margins(x=0.1)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)

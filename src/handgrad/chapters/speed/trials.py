@@ -1,6 +1,4 @@
-"""What chapter 20 tries: a stack of blocks, a softmax without its fade, and times."""
-
-from timeit import Timer
+"""What chapter 20 tries: a stack of blocks."""
 
 import numpy as np
 
@@ -23,20 +21,3 @@ def deep_stack(N=8, D=16, T=12):
         return x, caches
 
     return blocks, *np.random.default_rng(1).standard_normal((2, 3, T, D)), through
-
-
-def unfaded(scores, values, block):
-    """A softmax average, online, with the first fault: old sums do not fade when the maximum grows."""
-    m, z, u = -np.inf, 0.0, 0.0
-    for start in range(0, len(scores), block):
-        s, v = scores[start : start + block], values[start : start + block]
-        m = max(m, s.max())
-        z, u = z + np.exp(s - m).sum(), u + np.exp(s - m) @ v
-    return u / z
-
-
-def least_seconds(line, names, rounds=5):
-    """The least time of a line of Python with these names; a round has so many runs as take a millisecond."""
-    timer = Timer(line, globals=names)
-    number = max(1, int(1e-3 / min(timer.repeat(2, number=1))))
-    return min(timer.repeat(rounds, number)) / number
