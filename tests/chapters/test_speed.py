@@ -91,7 +91,6 @@ def test_the_record_bears_out_what_the_chapter_says_of_it():
     for part in records.read(RESULTS / "speed.json")["sizes"].values():
         names = "by hand, 2 workers", "by hand", "PyTorch, eager"
         two, one, eager = (part["variants"][name] for name in names)
-        )
         assert two["ratio_low"] > 1 and two["memory"] < eager["memory"]
         assert one["ratio_low"] < 1 < one["ratio_high"]
 
