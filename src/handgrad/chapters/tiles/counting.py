@@ -1,0 +1,41 @@
+"""What chapter 19 counts: multiply-adds, numbers that are loaded, and bytes that are held at a time."""
+
+import tracemalloc
+
+import numpy as np
+
+
+class Counted(np.ndarray):
+    """Notes the multiply-adds of products and the numbers of their second factor, but for outer products."""
+
+    multiply_adds = loaded = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        arrays = [np.asarray(x) for x in inputs]
+        if ufunc is np.matmul and arrays[0].shape[-1] > 1:
+            Counted.multiply_adds += arrays[0].size * arrays[1].shape[-1]
+            Counted.loaded += arrays[1].size
+        return np.asarray(getattr(ufunc, method)(*arrays, **options)).view(Counted)
+
+
+def count(forward, backward, T=64, S=48, K=8, E=5, **options):
+    """Of one head: multiply-adds forward and backward, and the numbers of keys and values loaded forward."""
+    shapes = (T, K), (S, K), (S, E), (T, E)
+    q, k, v, dy = (np.ones(shape).view(Counted) for shape in shapes)
+    Counted.multiply_adds = Counted.loaded = 0
+    _, cache = forward(q, k, v, **options)
+    there, loaded = Counted.multiply_adds, Counted.loaded
+    backward(dy, cache)
+    return {"forward": there, "backward": Counted.multiply_adds - there, "loaded": loaded}
+
+
+def held(forward, backward, T, K=64):
+    """The most bytes that NumPy holds at a time while one head goes forward and back, beside its inputs."""
+    q, k, v, dy = np.ones((4, T, K), np.float32)
+    tracemalloc.start()
+    try:
+        _, cache = forward(q, k, v)
+        backward(dy, cache)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,116 @@
+"""The figures of chapter 19. Each function draws what it is given; the notebook computes every number."""
+
+import numpy as np
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from handgrad.course.figures import COLOUR, WIDTH, backward_graph, subplots
+
+LOOKS = {"plain": ("o", "vermilion"), "tiles": ("s", "blue"), "PyTorch": ("^", "grey")}
+
+
+def tiles(states):
+    """A table of tiles, one row for each block of queries: states (n, m): 0 hidden, 1 cut, 2 whole."""
+    n, m = states.shape
+    fig, ax = subplots(size=(WIDTH, 0.34 * n + 0.8))
+    looks = {
+        "computed": dict(fc=COLOUR["blue"], ec="white"),
+        "computed, partly hidden": dict(fc="#9CC9E3", ec="white", hatch="///"),
+        "never computed": dict(fc="white", ec="#BBBBBB", ls=":"),
+    }
+    for state, (name, look) in zip((2, 1, 0), looks.items()):
+        for i, j in np.argwhere(states == state):
+            ax.add_patch(Rectangle((j, i), 1, 1, lw=1, **look, label=name))
+            name = None
+    ax.set(xlim=(-0.1, m + 0.1), ylim=(n + 0.1, -0.1), aspect="equal", xticks=[], yticks=[])
+    ax.set(xlabel="blocks of keys", ylabel="blocks of queries")
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+    return fig
+
+
+def numbers(edges):
+    """The backward of two tiles in numbers: edges {(from, to): (value, gradient)} of those names."""
+    nodes = {"v, tile 0": (0, 3), "u, tile 0": (0, 2), "u, tile 1": (0, 1), "v, tile 1": (0, 0)}
+    nodes |= {"tile 0": (1, 2.5), "tile 1": (1, 0.5), "y = 5": (2, 1.5)}
+    drawn = [(start, end, value, "", gradient) for (start, end), (value, gradient) in edges.items()]
+    return backward_graph(nodes, drawn, height=4.4)
+
+
+def border(crossing):
+    """Two memories of a graphics processor, and an arrow for each way: crossing {way: words}."""
+    fig, ax = subplots(size=(WIDTH, 2.5))
+    boxes = [(0, 1.55, "#F6D9C6", "HBM\n40 to 80 GB\n1.5 to 2 TB/s"), (4.85, 1.55, "#CFE4F1", "SRAM")]
+    for x, width, colour, words in boxes:
+        ax.add_patch(Rectangle((x, 0), width, 2, fc=colour, ec=COLOUR["grey"]))
+        words += "\n192 KB in each of\n108 processors\n19 TB/s" if words == "SRAM" else ""
+        ax.text(x + width / 2, 1, words, ha="center", va="center", fontsize=9)
+    for (way, words), y, wide in zip(crossing.items(), (1.35, 0.45), (9, 2)):
+        colour = COLOUR[LOOKS[way][1]]
+        ax.annotate("", (4.8, y), (1.6, y), arrowprops=dict(arrowstyle="<|-|>", color=colour, lw=wide))
+        ax.text(3.2, y + 0.2, f"{way}: {words}", ha="center", va="bottom", color=colour, fontsize=9)
+    ax.set(xlim=(-0.05, 6.45), ylim=(-0.05, 2.05))
+    ax.set_axis_off()
+    return fig
+
+
+def market(axes, direction, values, weights, du):
+    """What comes back to the scores of a query. Left: du of each key. Right: the values, dy as an arrow.
+
+    direction (2,) is dy; values (S, 2), weights (S,), du (S,). A descent lowers a score whose du is positive.
+    """
+    left, right = axes
+    colours = [COLOUR["vermilion" if d > 0 else "blue"] for d in du]
+    left.bar(np.arange(len(du)), du, color=colours, width=0.7)
+    left.axhline(0, color=COLOUR["grey"], lw=1)
+    left.set(title="du of each key", xlabel="key", ylim=(-0.36, 0.36))
+    left.set_xticks(np.arange(len(du)))
+    left.tick_params(axis="x", labelsize=8)
+    average = weights @ values
+    right.scatter(*values.T, s=30 + 900 * weights, color=colours, alpha=0.75, zorder=1)
+    for s, place in enumerate(values):
+        right.annotate(str(s), place, (4, 4), textcoords="offset points", fontsize=8, color=COLOUR["grey"])
+    right.annotate("", average + direction, average, arrowprops=dict(arrowstyle="-|>", color="black", lw=1.8))
+    right.text(*(average + 1.25 * direction), "dy", ha="center", va="center")
+    right.plot(*average, "*", ms=13, color=COLOUR["black"], zorder=4)
+    right.set(title="values, and their average y", aspect="equal")
+    low, high = values.min(axis=0), values.max(axis=0)
+    right.set(xlim=1.15 * np.array([low[0], high[0]]), ylim=1.15 * np.array([low[1], high[1]]))
+
+
+def memory(held):
+    """Bytes over length, on logarithmic axes: held {way: {T: bytes}}, with the slopes 1 and 2 beside them."""
+    fig, ax = subplots()
+    ax.set(xscale="log", yscale="log", ylabel="MiB beside q, k, v and dy")
+    _lines(ax, {way: {T: n / 2**20 for T, n in rows.items()} for way, rows in held.items()})
+    lengths = np.array(list(held["plain"]))[[-3, -1]]
+    for slope, way, shift in [(2, "plain", 0.45), (1, "tiles", 2.2)]:
+        start = shift * held[way][int(lengths[0])] / 2**20
+        guide = start * (lengths / lengths[0]) ** slope
+        ax.plot(lengths, guide, color=COLOUR["grey"], ls=":", lw=1.2)
+        ax.text(lengths[-1], guide[-1], f" slope {slope}", color=COLOUR["grey"], va="center")
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    ax.legend(loc="upper left")
+    return fig
+
+
+def times(panels):
+    """Time over that of plain attention: panels {title: {way: {T: ratio}}}, side by side."""
+    fig, axes = subplots(1, len(panels), sharey=True)
+    for ax, (title, ratios) in zip(axes, panels.items()):
+        ax.set(title=title, xscale="log")
+        _lines(ax, ratios, every=2)
+        ax.axhline(1, color=COLOUR["grey"], lw=1, ls="--")
+        ax.set_ylim(0, None)
+    axes[0].set(ylabel="time / time of plain")
+    axes[0].legend()
+    return fig
+
+
+def _lines(ax, ways, every=1):
+    for way, rows in ways.items():
+        mark, colour = LOOKS[way]
+        ax.plot(list(rows), list(rows.values()), marker=mark, color=COLOUR[colour], ls="-", label=way)
+    ax.set_xticks(list(rows)[::every], [str(T) for T in rows][::every])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set(xlabel="length T")
