@@ -1,0 +1,131 @@
+"""The exercises of chapter 19: derived again; and what it counts."""
+
+import numpy as np
+import pytest
+import torch
+from judging import solution
+
+from handgrad.chapters.tiles import counting
+from handgrad.course import judge
+from handgrad.ops import attention, attention_backward, flash_attention, flash_attention_backward
+
+# The answers, derived a second time -------------------------------------------------------------------------
+
+
+def state_of(u, v):
+    """m, z, o of the scores u (B, T, S) and the values v (B, S, E), all at once."""
+    m = u.max(axis=-1)
+    e = np.exp(u - m[..., None])
+    return m, e.sum(axis=-1), e @ v
+
+
+def test_two_halves_are_the_whole():
+    rng = np.random.default_rng(0)
+    u, v = rng.normal(0, 3, (2, 4, 9)), rng.normal(size=(2, 9, 5))
+    for cut in (1, 4, 8):
+        halves = state_of(u[..., :cut], v[:, :cut]), state_of(u[..., cut:], v[:, cut:])
+        for mine, whole in zip(solution("merge_parts")(*halves[0], *halves[1]), state_of(u, v)):
+            np.testing.assert_allclose(mine, whole, rtol=1e-12)
+
+
+def test_tiles_with_a_used_log_sum_add_up_to_the_derivative():
+    """Against central differences of ⟨dy, y⟩ + ⟨dl, l⟩, the keys in tiles of 2, 1 and 3."""
+    rng = np.random.default_rng(1)
+    q, k, v, dy = (rng.normal(size=(2, n, 3)) for n in (4, 6, 6, 4))
+    dl = rng.normal(size=(2, 4))
+
+    def outputs(q, k, v):
+        m, z, o = state_of(q @ k.mT / np.sqrt(3), v)
+        return o / z[..., None], m + np.log(z)
+
+    y, log_sum = outputs(q, k, v)
+    parts = [
+        solution("tile_gradients")(dy, dl, q, k[:, j], v[:, j], y, log_sum)
+        for j in (slice(0, 2), slice(2, 3), slice(3, 6))
+    ]
+    dq = sum(part[0] for part in parts)
+    dk, dv = (np.concatenate([part[n] for part in parts], axis=1) for n in (1, 2))
+    for place, grad in enumerate((dq, dk, dv)):
+        direction = rng.normal(size=grad.shape)
+        values = []
+        for h in (1e-5, -1e-5):
+            moved = [x + h * direction if n == place else x for n, x in enumerate((q, k, v))]
+            y_moved, l_moved = outputs(*moved)
+            values.append((dy * y_moved).sum() + (dl * l_moved).sum())
+        assert np.isclose((values[0] - values[1]) / 2e-5, (grad * direction).sum(), rtol=1e-7)
+
+
+def test_the_longest_text_fills_the_room():
+    """By the sizes of the arrays themselves."""
+    T, H, H_kv, K = 30, 6, 2, 5
+    q, y, log_sum = np.ones((H, T, K)), np.ones((H, T, K)), np.ones((H, T))
+    k, v = np.ones((2, H_kv, T, K))
+    room = sum(array.size for array in (q, k, v, y, log_sum))
+    assert solution("longest_text")(room, H, H_kv, K) == T
+
+
+def test_the_sums_are_one_and_zero_where_the_program_is_right_and_only_there():
+    """D by automatic differentiation: the average gradient of the weights."""
+    rng = np.random.default_rng(2)
+    q, k, v, dy = (torch.tensor(rng.normal(size=(2, n, 3))) for n in (4, 6, 6, 4))
+    u = q @ k.mT / 3**0.5
+    a = torch.softmax(u, dim=-1).requires_grad_()
+    (da,) = torch.autograd.grad((dy * (a @ v)).sum(), a)
+    D, log_sum = (a * da).sum(-1).detach().numpy(), torch.logsumexp(u, dim=-1).numpy()
+    arrays = [x.numpy() for x in (q, k, v, dy)]
+    ones, zeros = solution("row_sums")(*arrays, log_sum, D)
+    np.testing.assert_allclose(ones, 1, rtol=1e-13)
+    np.testing.assert_allclose(zeros, 0, atol=1e-13)
+    ones, zeros = solution("row_sums")(*arrays, log_sum + np.log(2), D + 1)
+    np.testing.assert_allclose(ones, 1 / 2, rtol=1e-13)
+    np.testing.assert_allclose(zeros, -1 / 2, rtol=1e-12)
+
+
+def test_rows_of_zeros_are_taken_out():
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.normal(size=(2, n, 3)) for n in (4, 6, 6))
+    padded = [np.concatenate([x, np.zeros((2, 5, 3))], axis=1) for x in (k, v)]
+    y, cache = flash_attention(q, *padded, block=4)
+    whole, kept = flash_attention(q, k, v)
+    y_right, l_right = solution("without_padding")(y, cache["log_sum"], 5)
+    np.testing.assert_allclose(y_right, whole, rtol=1e-12)
+    np.testing.assert_allclose(l_right, kept["log_sum"], rtol=1e-12)
+
+
+def test_an_answer_that_raises_is_told_so_and_nothing_else():
+    def one_number_for_all(m_1, z_1, o_1, m_2, z_2, o_2):
+        m = np.maximum(m_1, m_2)
+        a, b = np.exp(m_1 - m), np.exp(m_2 - m)
+        return m, a * z_1 + b * z_2, a * o_1 + b * o_2
+
+    def asks_an_array(m_1, z_1, o_1, m_2, z_2, o_2):
+        return (m_1, z_1, o_1) if m_1 > m_2 else (m_2, z_2, o_2)
+
+    for answer in (one_number_for_all, asks_an_array):
+        verdict = judge.merge_parts(answer)
+        assert verdict.status == "wrong" and "It raises ValueError" in verdict.diagnosis
+
+
+# What the chapter counts ------------------------------------------------------------------------------------
+
+
+def test_the_products_of_attention_are_counted():
+    sizes = dict(T=6, S=4, K=3, E=5)
+    plain = counting.count(attention, attention_backward, **sizes)
+    tiles = counting.count(flash_attention, flash_attention_backward, **sizes, block=2)
+    assert (plain["forward"], plain["backward"]) == (24 * (3 + 5), 24 * (2 * 3 + 2 * 5))
+    assert (tiles["forward"], tiles["backward"]) == (24 * (3 + 5), 24 * (3 * 3 + 2 * 5))
+    assert tiles["loaded"] == 3 * 4 * (3 + 5)
+
+
+def test_what_is_held_is_counted_at_its_largest():
+    """A forward that makes two arrays of n numbers and keeps one of them, a backward that makes one more."""
+
+    def forward(q, k, v):
+        y = q + 1
+        return y, q + 2
+
+    def backward(dy, cache):
+        return dy + cache
+
+    assert counting.held(forward, backward, T=2**16, K=4) == pytest.approx(3 * 4 * 2**18, rel=0.01)
