@@ -3,11 +3,11 @@
 import numpy as np
 import optree
 
-from handgrad.blocks import decoder_block, decoder_block_backward
+from handgrad.blocks import encoder_block
 from handgrad.config import Config, init
 from handgrad.ops import causal_mask
 
-PARTS = ("feed_forward", "cross_attention", "self_attention")  # in the order of the backward
+PARTS = ("self_attention_norm", "self_attention")  # a norm and what reads it
 
 
 def parameters(kind, seed, D=16, H=2, F=24, spread=0.5):
@@ -26,42 +26,11 @@ def inputs(seed, B=2, T=7, S=5, D=16):
     return x, dy, rng.standard_normal((B, S, D)), causal_mask(T), seen[:, None, None]
 
 
-def decoder(place, seed, eps=1e-5):
-    """dy and the cache of a decoder block with random parameters."""
-    x, dy, memory, mask, seen = inputs(seed)
-    params = parameters("decoder", seed)
-    return dy, decoder_block(x, memory, params, 2, place, mask, seen, "gelu", eps=eps)[1]
-
-
-def errors(got, right):
-    """Largest relative errors of (dx, dmemory, grads): of the parameters of each part, of dx, of dmemory.
-
-    Each in units of the largest entry of its array. An array that is 0 by symmetry, such as the gradient of
-    the bias of the keys, is left out.
-    """
-
-    def error(ours, wanted):
-        pairs = zip(optree.tree_leaves(ours), optree.tree_leaves(wanted), strict=True)
-        return max(np.abs(a - b).max() / np.abs(b).max() for a, b in pairs if np.abs(b).max() > 1e-10)
-
-    both = [[[grads[part], grads[f"{part}_norm"]] for part in PARTS] for *_, grads in (got, right)]
-    return [*map(error, *both), error(got[0], right[0]), error(got[1], right[1])]
-
-
-def zeros(place, seed, backward=decoder_block_backward):
-    """What is 0 by symmetry in some placement, of a decoder block without ε; see the second reading.
-
-    The largest sum of a row of dW_2, relative to the sum of its sizes; the cosine of (dW_2, db_2) and
-    (W_2, b_2); how far γ dγ + β dβ of the first norm is from the sum of W dW over the readers.
-    """
-    params, grads = parameters("decoder", seed), backward(*decoder(place, seed, eps=0.0))[2]
-    W, dW = (np.vstack([t["feed_forward"][n] for n in ("W_2", "b_2")]) for t in (params, grads))
-    norm, dnorm = (tree["self_attention_norm"] for tree in (params, grads))
-    ours = sum(norm[name] * dnorm[name] for name in norm)
-    read, dread = (tree["self_attention"] for tree in (params, grads))
-    theirs = sum((read[name] * dread[name]).sum(axis=1) for name in ("W_Q", "W_K", "W_V"))
-    return {
-        "row sum": np.max(np.abs(dW.sum(axis=1)) / np.abs(dW).sum(axis=1)),
-        "along W": abs(np.vdot(W, dW)) / np.linalg.norm(W) / np.linalg.norm(dW),
-        "shared scale": np.abs(ours - theirs).max() / np.abs(theirs).max(),
-    }
+def tie_gap(backward):
+    """How far γ dγ + β dβ of the first norm of an encoder block is from the sum of W dW over its readers."""
+    (x, dy, _, mask, _), params = inputs(0), parameters("encoder", 0)
+    _, grads = backward(dy, encoder_block(x, params, 2, "pre", mask, activation="gelu")[1])
+    own, read = ({n: p * grads[part][n] for n, p in params[part].items()} for part in PARTS)
+    ours = own["gamma"] + own["beta"]
+    theirs = sum(read[name].sum(axis=1) for name in ("W_Q", "W_K", "W_V"))
+    return np.abs(ours - theirs).max() / np.abs(theirs).max()

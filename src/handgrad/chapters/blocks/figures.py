@@ -3,41 +3,39 @@
 from handgrad.course.figures import backward_graph, heat_map
 
 
-def stream():
-    """A pre-norm decoder block: the residual stream, three layers beside it, and the memory."""
-    nodes = {"$X_0$": (0, 1), "norm,\nself": (0.62, 0), "$+$": (1.2, 1), "norm,\ncross": (1.85, 0)}
-    nodes |= {"${+}$": (2.5, 1), "norm,\nFF": (3.1, 0), "${{+}}$": (3.7, 1), "$X_3$": (4.5, 1)}
-    nodes |= {"$X'$": (1.2, -0.9)}
-    edges = [
-        ("$X_0$", "$+$", "$X_0$", "(T, D)", r"$\mathrm{d}X_1$"),
-        ("$X_0$", "norm,\nself", "", "", "+"),
-        ("norm,\nself", "$+$", "", "", r"$\mathrm{d}X_1$"),
-        ("$+$", "${+}$", "$X_1$", "(T, D)", r"$\mathrm{d}X_2$"),
-        ("$+$", "norm,\ncross", "", "", "+"),
-        ("norm,\ncross", "${+}$", "", "", r"$\mathrm{d}X_2$"),
-        ("$X'$", "norm,\ncross", "(S, D)", "", r"$\mathrm{d}X'$"),
-        ("${+}$", "${{+}}$", "$X_2$", "(T, D)", r"$\mathrm{d}X_3$"),
-        ("${+}$", "norm,\nFF", "", "", "+"),
-        ("norm,\nFF", "${{+}}$", "", "", r"$\mathrm{d}X_3$"),
-        ("${{+}}$", "$X_3$", "", "", r"$\mathrm{d}X_3$"),
-    ]
-    return backward_graph(nodes, edges, height=4.2)
+def stream(*layers):
+    """The residual stream of a pre-norm block past these layers; "cross" also reads the memory."""
+    nodes, edges, start = {"$X_0$": (0, 1)}, [], "$X_0$"
+    for n, layer in enumerate(layers):
+        branch, plus = f"norm,\n{layer}", "$" + n * "{" + "+" + n * "}" + "$"
+        nodes |= {branch: (1.25 * n + 0.6, 0), plus: (1.25 * n + 1.2, 1)}
+        dx = rf"$\mathrm{{d}}X_{n + 1}$"
+        edges += [(start, plus, f"$X_{n}$", "(T, D)", dx), (start, branch, "", "", "+")]
+        edges.append((branch, plus, "", "", dx))
+        start = plus
+    end = f"$X_{len(layers)}$"
+    nodes[end] = (1.25 * len(layers) + 0.7, 1)
+    edges.append((start, end, "", "", dx))
+    if "cross" in layers:
+        nodes["$X'$"] = (1.2, -0.9)
+        edges.append(("$X'$", "norm,\ncross", "(S, D)", "", r"$\mathrm{d}X'$"))
+    return backward_graph(nodes, edges, height=4.2 if "cross" in layers else 3.2)
 
 
-def integers_cross():
-    """The cross-attention sub-layer of the small example: values forward, gradients back."""
-    nodes = {"$x_1$": (0, 2), "norm": (0.6, 0.9), "$P_a$": (2, 0.9)}
-    nodes |= {"$x'$": (1.2, -0.6), "$P_r$": (3.2, -0.6), "+": (3.9, 2), "$x_2$": (4.9, 2)}
+def integers_ff():
+    """The feed-forward sub-layer of the small example: values forward, gradients back."""
+    nodes = {"$x_1$": (0, 1), "norm": (0.4, 0), "$W_1$": (1.7, 0), "relu": (3.1, 0), "$W_2$": (4.5, 0)}
+    nodes |= {"+": (4.9, 1), "$x_2$": (5.8, 1)}
     edges = [
         ("$x_1$", "+", "(2, 2)", "", "(1, 3)"),
         ("$x_1$", "norm", "", "", "(2, −2)"),
-        ("norm", "$P_a$", "(2, 4)", "", "(2, −1)"),
-        ("$P_a$", "+", "(−6, 2)", "", "(1, 3)"),
-        ("$x'$", "$P_r$", "(1, 0)", "", "(−1, −1)"),
-        ("$P_r$", "+", "(−1, 0)", "", "(1, 3)"),
-        ("+", "$x_2$", "(−5, 4)", "", "(1, 3)"),
+        ("norm", "$W_1$", "(2, 4)", "", "(4, 0)"),
+        ("$W_1$", "relu", "(2, −2)", "", "(4, 0)"),
+        ("relu", "$W_2$", "(2, 0)", "", "(4, −1)"),
+        ("$W_2$", "+", "(2, 2)", "", "(1, 3)"),
+        ("+", "$x_2$", "(4, 4)", "", "(1, 3)"),
     ]
-    return backward_graph(nodes, edges, height=4.2)
+    return backward_graph(nodes, edges, height=3.2)
 
 
 def integers_self():
@@ -56,9 +54,7 @@ def integers_self():
     return backward_graph(nodes, edges, height=4.2)
 
 
-def reach(axes, stream, memory, target, source):
-    """Sizes of the gradient, word by word: of the stream (4, T), the top first, and of the memory (1, S)."""
-    most = max(stream.max(), memory.max())
-    rows = [rf"$\mathrm{{d}}X_{n}$" for n in (3, 2, 1, 0)]
-    heat_map(axes[0], stream / most, rows, target, power=0.4, title="the stream")
-    heat_map(axes[1], memory / most, [r"$\mathrm{d}X'$"], source, power=0.4, title="the memory")
+def reach(ax, sizes, words):
+    """Sizes of the gradient (3, T), word by word, the top of the block first."""
+    rows = [rf"$\mathrm{{d}}X_{n}$" for n in (2, 1, 0)]
+    heat_map(ax, sizes / sizes.max(), rows, words, power=0.4)
