@@ -39,3 +39,18 @@ def held(forward, backward, T, K=64):
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def column(record, name, causal=False):
+    """{way: {T: value}} of the record of memory."""
+    table = {}
+    for row in record["rows"]:
+        if row["causal"] == causal:
+            table.setdefault(row["way"], {})[row["T"]] = row[name]
+    return table
+
+
+def over_plain(record, causal):
+    """{way: {T: seconds over those of plain attention}}."""
+    took = column(record, "seconds", causal)
+    return {way: {T: t / took["plain"][T] for T, t in rows.items()} for way, rows in took.items()}
