@@ -63,7 +63,7 @@ def test_the_record_is_whole():
     assert all(len(record["chain"][direction]) == 6 for direction in ("forward", "backward"))
     rates = records.rates(record["calls"])
     assert all(rate > 0 for rate in rates.values())
-    assert set(records.points(record["calls"])) == {"element-wise", "product", "matrix × vector"}
+    assert set(records.points(record["calls"])) == {"entry by entry", "product", "matrix × vector"}
     figures.stair(record["ideas"]["stair"])
     figures.alone(record["ideas"]["alone"])
     figures.roofline(records.points(record["calls"]), rates)
@@ -93,6 +93,7 @@ def test_the_record_bears_out_what_the_chapter_says_of_it():
         two, one, eager = (part["variants"][name] for name in names)
         assert two["ratio_low"] > 1 and two["memory"] < eager["memory"]
         assert one["ratio_low"] < 1 < one["ratio_high"]
+        assert part["alone"]["by hand"]["ratio_low"] > 1
 
 
 def test_an_interval_around_one_decides_nothing():

@@ -42,7 +42,7 @@ def planned(copy, monkeypatch):
     plan.write_text(yaml.safe_dump(parts, allow_unicode=True, sort_keys=False), encoding="utf-8")
     monkeypatch.setitem(chapter.PLAN[parts[-1]["part"]], 22, "trial")
     monkeypatch.setitem(chapter.TOPICS, 22, "trial")
-    monkeypatch.setitem(chapter.TITLES, 21, "Trial")
+    monkeypatch.setitem(chapter.TITLES, 22, "Trial")
     return copy
 
 
@@ -69,7 +69,7 @@ def quoted(notebook):
 def test_a_new_chapter_is_whole_keeps_the_rules_and_runs(planned, monkeypatch):
     made = run(planned, "tools/chapter.py", "new", "22", "trial")
     assert made.returncode == 0, made.stderr
-    assert "`make chapter N=21` runs the rules" in made.stdout
+    assert "`make chapter N=22` runs the rules" in made.stdout
     notebooks = [planned / path for path in chapter.notebooks(planned, "22_trial")]
     assert len(notebooks) == 3
     assert [complaint for path in notebooks for complaint in rules.complaints(path)] == []
@@ -153,7 +153,7 @@ def test_what_is_not_planned_or_is_there_is_refused(number, topic, message, caps
 @pytest.mark.parametrize(
     "place",
     [
-        "notebooks/21_other.ipynb",
+        "notebooks/22_other.ipynb",
         "notebooks/exercises/22_trial.ipynb",
         "notebooks/solutions/22_trial.ipynb",
         "notebooks/quizzes/22_trial.json",
@@ -166,7 +166,7 @@ def test_nothing_is_written_where_anything_is_there(place, planned):
     (planned / place).touch()
     before = contents(planned)
     with pytest.raises(FileExistsError, match="nothing was written"):
-        chapter.new(planned, "21", "trial")
+        chapter.new(planned, "22", "trial")
     assert contents(planned) == before
 
 
@@ -176,8 +176,8 @@ def test_nothing_is_written_where_the_contents_have_it(planned):
         toc.replace("notebooks/20_speed", "notebooks/22_trial"), encoding="utf-8"
     )
     before = contents(planned)
-    with pytest.raises(FileExistsError, match="chapter 21: notebooks/22_trial is there"):
-        chapter.new(planned, "21", "trial")
+    with pytest.raises(FileExistsError, match="chapter 22: notebooks/22_trial is there"):
+        chapter.new(planned, "22", "trial")
     assert contents(planned) == before
 
 

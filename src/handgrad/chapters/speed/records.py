@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 COSTS = "calls", "bytes", "operations"
-KINDS = {"multiply": "element-wise", "product": "product", "matrix": "matrix × vector"}
+KINDS = {"multiply": "entry by entry", "product": "product", "matrix": "matrix × vector"}
 ENDS = {"median": "", "low": "_low", "high": "_high"}
 NEAR, FAR = 2e6, 2e7  # bytes: below, arrays stay in the cache of most processors; above, they do not
 
