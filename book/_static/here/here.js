@@ -74,6 +74,7 @@ function start() {
       } else heard(data);
     };
     worker.onerror = ({ message }) => reject(new Error(message));
+    worker.postMessage({ start: PLACE });
   });
   return ready;
 }
