@@ -20,7 +20,7 @@ NEEDS = {
     r"twin|chapters\.\w+\.(twin|torch_layer)": "oracle",
     r"fast\.(loops|memory|sharing|step|update)|course\.ledger": "fast",
     r"fast\.parallel": "fast oracle",
-    r"course\.(figures|interactive)|chapters\.\w+\.figures|chapters\.speed\.races": "figures",
+    r"course\.(figures|interactive)|chapters\.\w+\.figures": "figures",
     r"course\.(apart|consistency|damage|evidence|grade|plan|rules|running|runs|teaching)"
     r"|chapters\.errata\.claims": "book",
 }
