@@ -32,7 +32,6 @@ def messages(*cells):
         ("None", []),
         ("'<b>'", [{"kind": "shown", "html": "<pre>&#x27;&lt;b&gt;&#x27;</pre>"}]),
         ("display(3)", [{"kind": "shown", "html": "<pre>3</pre>"}]),
-        ("import nothing_of_that_name\nx = 2", [{"kind": "text", "name": "stdout"}]),
     ],
 )
 def test_a_cell_shows_its_last_value(cell, told):
@@ -50,12 +49,21 @@ def test_cells_share_their_names_and_print_in_order():
 
 
 @pytest.mark.parametrize(
-    "cell", ["1 +", "def f():\n    return 1/0\nf()", "raise SystemExit", "raise KeyboardInterrupt"]
+    "cell",
+    ["1 +", "def f():\n    return 1/0\nf()", "raise SystemExit", "raise KeyboardInterrupt", "import nmupy"],
 )
 def test_an_error_ends_a_cell_and_names_its_line(cell):
     *_, error, end, last = messages(cell, "7")[:-1]
     assert end == {"kind": "done", "went_well": False} and last["html"] == "<pre>7</pre>"
     assert "<cell-0>" in error["text"] and "session.py" not in error["text"]
+
+
+def test_a_cell_that_needs_what_no_page_has_is_left_out():
+    lacking = "raise ModuleNotFoundError('no torch', name='torch')"
+    assert [m.get("went_well", m.get("text")) for m in messages(lacking)] == [
+        "There is no torch in this page: the cell is left out.\n",
+        True,
+    ]
 
 
 def stand_in():
