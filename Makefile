@@ -55,7 +55,7 @@ lab: $(READY) ## Open the notebooks in JupyterLab, in lab/, which is yours
 	$(BIN)/jupyter lab --LabApp.app_settings_dir="$(CURDIR)/tools/lab_settings" lab
 
 progress: $(READY) ## Say which exercises in lab/ are solved
-	$(BIN)/python -m handgrad.course.progress lab
+	$(BIN)/python -m handgrad progress lab
 
 exercises: $(READY) ## Make the exercise notebooks again; keep those with answers, unless FORCE=08_attention
 	$(BIN)/python tools/exercises.py $(addprefix --force ,$(FORCE))

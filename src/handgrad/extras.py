@@ -9,7 +9,7 @@ from pathlib import Path
 def needs(*extras):
     """Imports in this block say, where they fail, which extra of the package is to be installed.
 
-    Raises ModuleNotFoundError, with that sentence. A command, `python -m handgrad...` or `handgrad-...`, ends
+    Raises ModuleNotFoundError, with that sentence. A command, `handgrad` or `python -m handgrad...`, ends
     with it.
     """
     try:
@@ -17,6 +17,6 @@ def needs(*extras):
     except ModuleNotFoundError as error:
         said = f'{error}. It comes with: pip install "handgrad[{",".join(extras)}]"'
         module = getattr(sys.modules["__main__"], "__spec__", None)
-        if module and module.name.startswith("handgrad.") or Path(sys.argv[0]).name.startswith("handgrad-"):
+        if module and module.name.startswith("handgrad.") or Path(sys.argv[0]).stem == "handgrad":
             sys.exit(said)
         raise ModuleNotFoundError(said, name=error.name) from error

@@ -541,7 +541,7 @@ def test_a_report_that_was_ended_goes_on_where_it_was(tmp_path):
     file = tmp_path / "class.csv"
 
     def report():
-        command = [sys.executable, "-m", "handgrad.course.grade", tmp_path / "class", "--csv", file]
+        command = [sys.executable, "-m", "handgrad", "grade", tmp_path / "class", "--csv", file]
         run = subprocess.run(command, env=os.environ | {"PATH": ""}, capture_output=True, text=True)
         rows = list(csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines()))
         return run, {row["learner"]: row for row in rows[::-1]}

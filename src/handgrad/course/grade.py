@@ -1,9 +1,9 @@
 """What learners have solved: a report on a folder of their notebooks.
 
-    python -m handgrad.course.grade FOLDER                       a table for each chapter
-    python -m handgrad.course.grade FOLDER --why                 and what was found in each answer
-    python -m handgrad.course.grade FOLDER --only 08_attention   these chapters, and no others
-    python -m handgrad.course.grade FOLDER --csv FILE            one row for each exercise; or --json FILE
+    handgrad grade FOLDER                       a table for each chapter
+    handgrad grade FOLDER --why                 and what was found in each answer
+    handgrad grade FOLDER --only 08_attention   these chapters, and no others
+    handgrad grade FOLDER --csv FILE            one row for each exercise; or --json FILE
 
 The notebooks are those of `make exercises` or `make lab`, with answers: anna/08_attention.ipynb,
 anna/lab/exercises/08_attention.ipynb, 08_attention_anna.ipynb or anna_08_attention.ipynb. A learner is called
@@ -389,7 +389,7 @@ def load(csv_file):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(
-        prog="python -m handgrad.course.grade",
+        prog="handgrad grade",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -435,7 +435,3 @@ NO_NAMESPACES = (
 )
 GOES_ON = "Broken off. Start the same command again, and it goes on where it was."
 WOULD_GO_ON = "Broken off. With --csv FILE it would go on where it was, started again."
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """What a learner has solved, from the record that the judge keeps in the learner's folder.
 
-    python -m handgrad.course.progress lab      print it
+    handgrad progress lab      print it
 
 In a notebook of that folder, ``progress.show()`` is the same as a table.
 """
@@ -87,9 +87,7 @@ def say_all_signs():
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(
-        prog="python -m handgrad.course.progress", description=__doc__.split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="handgrad progress", description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path, nargs="?", default=Path("lab"), help="the learner's folder")
     folder = parser.parse_args(arguments).folder
     say_all_signs()
@@ -99,7 +97,3 @@ def main(arguments=None):
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -234,8 +234,10 @@ class Reading:
                 continue  # m_all is no entry of m
             small, exact = self.key(named, True), self.key(named, False)
             squares = [t for t in above if digits(t) == "2"]
-            if squares and not letter.font and f"{exact}^2" in self.numbers:
-                return f"{exact}^2", below, [t for t in above if t not in squares]
+            if squares and not letter.font:
+                for where, name in ((self.numbers, f"{exact}^2"), (self.arrays, f"{small}^2")):
+                    if name in where:
+                        return name, below, [t for t in above if t not in squares]
             bare = not below and letter.font not in ("bold", "sans", "cal")
             order = [(self.numbers, exact), (self.arrays, small)]
             if bare and not any(in_brackets(t) is not None for t in above):

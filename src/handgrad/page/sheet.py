@@ -1,0 +1,242 @@
+r"""A sheet: formulas that somebody types, one a line, and lines of NumPy beside them.
+
+    # A bias
+    letters: x (T, D); beta (D)
+
+    y_{tj} = x_{tj} + \beta_j
+    \mathrm d\beta_j = \sum_t \mathrm dy_{tj}
+
+    ```python
+    y = x + beta
+    dbeta = dy.sum(axis=0)
+    ```
+
+A formula whose left side is a new letter defines it; each other one is proved for every size, or refuted.
+The lines see each letter as an array under its name, the gradient from above as ``dy``; what they bind to the
+name of a letter, or to ``dx`` for a gradient, is compared with the formulas.
+"""
+
+import argparse
+import itertools
+import math
+import re
+import traceback
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ..sums import NotProved
+from .algebras import Torch, Walk, draw
+from .checks import Page
+from .reading import Reading
+from .tree import Unreadable, split
+
+TITLE = re.compile(r"^#.*$", re.MULTILINE)
+LETTERS = re.compile(r"^letters:(.*)$", re.MULTILINE)
+LINES = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+TOLERANCE = 1e-7  # relative to the largest entry; central differences in float64 are good to some 1e-10
+
+
+class Outcome(NamedTuple):
+    """What became of a formula or of an array.
+
+    what: as it was typed; verdict: "defined", "proved", "refuted", "not proved", "not read", "agrees",
+    "differs" or "stops"; why: what there is to say.
+    """
+
+    what: str
+    verdict: str
+    why: str = ""
+
+
+GOOD = {"defined", "proved", "agrees"}
+
+
+def outcomes(text):
+    """An `Outcome` for each formula of a sheet, and for each array that its lines make, as each is found.
+
+    Nothing behind a formula that cannot be read is looked at if it was to define a letter: what follows would
+    be refused for a reason that is not its own.
+    """
+    letters = " ".join(m.strip() for m in LETTERS.findall(text))
+    lines = "".join(LINES.findall(text))
+    formulas = _formulas(TITLE.sub("", LETTERS.sub("", LINES.sub("", text))))
+    if not formulas:
+        raise ValueError("text: expected a formula in a line of its own, found none")
+    labels = [f"eq-{n}" for n in range(1, len(formulas) + 1)]
+    page = Page("\n".join(f"$$ {tex} $$ ({label})" for label, tex in zip(labels, formulas)), "sheet")
+    given, defining = page.given(letters=letters), []
+    for label, formula in zip(labels, formulas):
+        try:
+            behind = page.given(*defining, label, letters=letters)
+            new = behind.reading.definitions.keys() - given.reading.definitions.keys()
+            claims = (
+                not new or any(len(s.relations) > 1 for s in split(formula)[:1]) or len(split(formula)) > 1
+            )
+        except Unreadable as error:
+            yield Outcome(formula, "not read", _without(label, error))
+            return
+        if new:
+            given, defining = behind, [*defining, label]
+            yield Outcome(formula, "defined", ", ".join(sorted(new)))
+        if claims:
+            yield _proved(given, label, formula)
+    if lines.strip():
+        yield from compared(given.reading, lines)
+
+
+def _formulas(text):
+    """What stands between dollars, or else each line that is not empty."""
+    displayed = re.findall(r"\$\$(.*?)\$\$", text, re.DOTALL)
+    return [tex.strip() for tex in displayed or text.splitlines() if tex.strip()]
+
+
+def _proved(given, label, formula):
+    try:
+        given.prove(label)
+        return Outcome(formula, "proved", "for every size")
+    except NotProved as error:
+        return Outcome(formula, "not proved", _without(label, error))
+    except AssertionError as error:
+        return Outcome(formula, "refuted", _without(label, error))
+    except Unreadable as error:
+        return Outcome(formula, "not read", _without(label, error))
+
+
+def _without(label, error):
+    return re.sub(rf"^{label}(, claim \d+ of \d+)?: ", "", str(error))
+
+
+def compared(reading: Reading, lines, seed=0):
+    """An `Outcome` for each array that the lines bind to the name of a letter, or to that of its gradient."""
+    rng = np.random.default_rng(seed)
+    sizes, values = draw(reading, rng)
+    shapes = {name: _shape(reading, name, sizes) for name in {*reading.arrays, *reading.numbers}}
+    upstream = {}
+    if reading.output and not reading.loss:
+        upstream[reading.output] = rng.standard_normal(shapes[reading.output])
+    space = {"np": np} | {name: np.array(value) for name, value in values.items()} | sizes
+    space |= {f"d{name}": np.array(value) for name, value in upstream.items()}
+    for name in values:  # X and x are one array, where x_t is a row of it
+        space.setdefault(name[:1].upper() + name[1:], space[name])
+    before = dict(space)
+    try:
+        exec(compile(lines, "<lines>", "exec"), space)
+    except Exception as error:  # whatever the lines do
+        number = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == "<lines>"]
+        number = number or [getattr(error, "lineno", 1) or 1]
+        line = lines.splitlines()[number[0] - 1].strip()
+        yield Outcome(line, "stops", f"{type(error).__name__}: {error}")
+        return
+    found = False
+    for name, value in space.items():
+        if before.get(name) is value or name.startswith("_"):
+            continue
+        letter = reading.named(name)
+        gradient = letter is None and name.startswith("d")
+        letter = reading.named(name[1:]) if gradient else letter
+        if letter not in shapes or not gradient and letter not in reading.definitions:
+            continue
+        found = True
+        right = _numbers(reading, letter, gradient, sizes, values, upstream, shapes[letter])
+        yield _compare(name, np.asarray(value), right)
+    if not found:
+        known = ", ".join(sorted(reading.definitions))
+        yield Outcome(
+            lines.strip(), "not read", f"they make no letter of the formulas: expected {known}, or dx …"
+        )
+
+
+def _shape(reading, name, sizes):
+    return tuple(sizes.get(s, s) for axis in reading.array(name).axes for s in axis)
+
+
+class Floats(Torch):
+    """As Torch, with Python's numbers and without derivatives; one entry may be moved from where it is."""
+
+    def __init__(self, reading, sizes, values, upstream, moved=None, by=0.0):
+        Walk.__init__(self, reading)
+        self.sizes, self.given, self.arrived, self.leaves = sizes, values, upstream, values
+        self.moved, self.distance, self.pi, self.cases = moved, by, math.pi, {}
+
+    def number(self, x):
+        return np.float64(x)
+
+    def extreme(self, name, values):
+        return getattr(np, name)(values)
+
+    def power(self, base, exponent):
+        return np.float64(base) ** exponent
+
+    def function(self, name, x):
+        name = {"ln": "log"}.get(name, name)
+        return getattr(np, name)(x) if hasattr(np, name) else getattr(math, name)(x)
+
+    def apply(self, name, order, x):
+        raise Unreadable(f"the function {name} has no formula here")
+
+    def defined(self, definition, order, values, lead, held):
+        if order:
+            raise Unreadable(f"the slope of the function {definition.name}")
+        return self.value(definition.body, dict(zip(definition.places, values)), lead, held)
+
+    def free(self, name, indices, held):
+        return self.leaves[name][self.whole(name, indices)] + self._step(name, indices)
+
+    def node(self, name, indices, held):
+        key = name, indices
+        if key not in self.memo:
+            self.memo[key] = self.unfolded(self.reading.definitions[name], (), indices, held)
+            self.memo[key] += self._step(name, indices)
+        return self.memo[key]
+
+    def _step(self, name, indices):
+        return self.distance if (name, indices) == self.moved else 0.0
+
+
+def _numbers(reading, letter, gradient, sizes, values, upstream, shape):
+    """The array of a letter by the formulas alone, or of its gradient by central differences of the loss."""
+    found, groups = np.empty(shape), [len(axis) for axis in reading.array(letter).axes]
+    for at in np.ndindex(shape):
+        rest = iter(at)
+        indices = tuple(tuple(itertools.islice(rest, n)) for n in groups)
+        if gradient:
+            step = 1e-5 * max(1.0, abs(np.asarray(values.get(letter, 1.0)).max()))
+            up, down = (
+                Floats(reading, sizes, values, upstream, (letter, indices), h).scalar_of_loss(0, frozenset())
+                for h in (step, -step)
+            )
+            found[at] = (up - down) / (2 * step)
+        else:
+            found[at] = Floats(reading, sizes, values, upstream).named(letter, indices, (), frozenset())
+    return found
+
+
+def _compare(name, own, right):
+    """Axes of length 1 are left aside, as keepdims makes them."""
+    if np.squeeze(own).shape != right.shape:
+        return Outcome(name, "differs", f"its shape is {own.shape}, expected {right.shape}")
+    apart = np.abs(np.squeeze(own) - right)
+    if not np.all(apart <= TOLERANCE * max(1.0, np.abs(right).max())):
+        at = np.unravel_index(np.nanargmax(apart), right.shape) if right.ndim else ()
+        where = f"at {list(map(int, at))} " if at else ""
+        worst = f"{where}it is {float(np.squeeze(own)[at]):.6g}, by the formulas {float(right[at]):.6g}"
+        return Outcome(name, "differs", worst)
+    return Outcome(name, "agrees", f"with the formulas, in all {right.size} entries")
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(
+        prog="handgrad prove", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the sheet")
+    file = parser.parse_args(arguments).file
+    wrong = False
+    try:
+        for what, verdict, why in outcomes(file.read_text(encoding="utf-8")):
+            print(f"{verdict:10} {what}\n{'':10} {why}", flush=True)
+            wrong |= verdict not in GOOD
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    return int(wrong)

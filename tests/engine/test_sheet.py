@@ -1,0 +1,82 @@
+"""Sheets: what is right is proved, what is wrong is refuted, in formulas and in lines; each says which."""
+
+from pathlib import Path
+
+import pytest
+
+from handgrad import __main__ as command
+from handgrad.page.sheet import GOOD, outcomes
+
+SHEETS = Path(__file__).parents[2] / "book/here/sheets"
+FAULTS = {"forgotten_batch": {r"\mathrm db_f = \mathrm dy_{tf}": "refuted"}, "softmax": {"dx": "differs"}}
+
+
+def verdicts(text):
+    return {outcome.what: outcome.verdict for outcome in outcomes(text)}
+
+
+def faults(text):
+    return {what: verdict for what, verdict in verdicts(text).items() if verdict not in GOOD}
+
+
+@pytest.mark.parametrize("path", sorted(SHEETS.glob("*.md")), ids=lambda path: path.stem)
+def test_of_a_sheet_of_the_menu_what_is_wrong_is_found_and_nothing_else(path):
+    text = path.read_text()
+    assert faults(text) == FAULTS.get(path.stem, {})
+    assert {"defined", "proved", "agrees"} <= {*verdicts(text).values()}
+
+
+@pytest.mark.parametrize(
+    "name, old, new, what",
+    [
+        ("normalization", "dy.sum(axis=0)", "dy.sum()", "dbeta"),
+        ("normalization", "g - means[0] - x_hat", "g - means[0] + x_hat", "dx"),
+        ("normalization", "+ epsilon)\nx_hat", ")\nx_hat", "x_hat"),
+        ("forgotten_batch", "dy @ W.T", "dy @ (W.T * 1.00001)", "dx"),
+        ("cross_entropy", "dz /= T", "", "dz"),
+        ("cross_entropy", "dz[rows, y] -= 1", "dz[:, y] -= 1", "dz"),
+        ("attention", "du.T @ q / np.sqrt(K)", "du.T @ q", "dk"),
+        ("attention", "/ np.sqrt(K)\na", "\na", "u"),
+    ],
+)
+def test_lines_that_are_wrong_differ_where_they_are(name, old, new, what):
+    text = (SHEETS / f"{name}.md").read_text()
+    assert old in text and faults(text.replace(old, new, 1)).get(what) == "differs"
+
+
+@pytest.mark.parametrize(
+    "name, old, new",
+    [
+        ("normalization", r"\gamma_j\, \mathrm dy", r"\mathrm dy"),
+        ("softmax", r"\sum_w p_{tw}\, \mathrm dp_{tw}", r"\sum_w \mathrm dp_{tw}"),
+        ("cross_entropy", r"= \frac1T \left(", r"= \left("),
+        ("attention", r"\sum_d \mathrm dy_{td} v_{sd}", r"\mathrm dy_{td} v_{sd}"),
+    ],
+)
+def test_a_formula_that_is_wrong_never_passes(name, old, new):
+    text = (SHEETS / f"{name}.md").read_text()
+    assert old in text and set(faults(text.replace(old, new, 1)).values()) & {"refuted", "not read"}
+
+
+def test_what_cannot_be_read_or_run_is_said_at_its_place():
+    bias = "letters: x (T, D); beta (D)\n\ny_{tj} = x_{tj} + \\beta_j\n"
+    *_, last = outcomes(bias + "\\mathrm d\\beta_j = \\foo")
+    assert last.verdict == "not read" and last.what.endswith("foo") and "\\foo" in last.why
+    *_, last = outcomes(bias + "```python\ny = x\ny = x @ x\n```")
+    assert last[:2] == ("y = x @ x", "stops") and last.why.startswith("ValueError")
+    *_, last = outcomes(bias + "```python\nz = x\n```")
+    assert last.verdict == "not read" and "expected y" in last.why
+    *_, last = outcomes(bias + "```python\ny = (x + beta).T\n```")
+    assert last.verdict == "differs" and "shape" in last.why
+    with pytest.raises(ValueError, match="expected a formula"):
+        list(outcomes("letters: x (T)"))
+
+
+def test_the_command_says_how_it_went(tmp_path, capsys):
+    wrong, right = SHEETS / "forgotten_batch.md", tmp_path / "right.md"
+    right.write_text("letters: x (D)\n$$ y_j = x_j^2 $$\n$$ \\mathrm dx_j = 2 x_j \\mathrm dy_j $$")
+    assert command.main(["prove", str(wrong)]) == 1 and "refuted" in capsys.readouterr().out
+    assert command.main(["prove", str(right)]) == 0 and "for every size" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        command.main(["prove", str(tmp_path / "none.md")])
+    assert (command.main([]), command.main(["--help"]), command.main(["sing"])) == (0, 0, 2)
