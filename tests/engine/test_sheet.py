@@ -7,7 +7,7 @@ import pytest
 from handgrad import __main__ as command
 from handgrad.page.sheet import GOOD, outcomes
 
-SHEETS = Path(__file__).parents[2] / "book/here/sheets"
+SHEETS = Path(__file__).parents[2] / "book/_static/here/sheets"
 FAULTS = {"forgotten_batch": {r"\mathrm db_f = \mathrm dy_{tf}": "refuted"}, "softmax": {"dx": "differs"}}
 
 

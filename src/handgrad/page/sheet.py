@@ -102,6 +102,9 @@ def _proved(given, label, formula):
         return Outcome(formula, "refuted", _without(label, error))
     except Unreadable as error:
         return Outcome(formula, "not read", _without(label, error))
+    except ModuleNotFoundError as error:
+        why = f"some numbers refute it; whether any that are declared do, only {error.name} could tell"
+        return Outcome(formula, "not proved", why)
 
 
 def _without(label, error):

@@ -1,0 +1,48 @@
+"""The page Prove here: sheets are judged in the page as they are elsewhere."""
+
+from pathlib import Path
+
+import pytest
+from test_site import CHROMIUM, PAGES, REQUIRED, Visit, address  # noqa: F401
+
+from handgrad.page.sheet import outcomes
+
+SHEETS = sorted((Path(__file__).parents[2] / "book/_static/here/sheets").glob("*.md"))
+
+pytestmark = [
+    pytest.mark.site,
+    pytest.mark.skipif(not REQUIRED and not PAGES, reason="the book is not built: make book"),
+    pytest.mark.skipif(not REQUIRED and not CHROMIUM, reason="no Chromium is installed"),
+]
+
+
+def test_every_sheet_of_the_menu_has_the_verdicts_that_it_has_elsewhere(browser, address):  # noqa: F811
+    visit = Visit(browser, address, "book/prove_here.html")
+    page, loaded = visit.page, []
+    page.on("request", lambda request: loaded.append(request.url))
+    menu = page.locator("[name=example] option").evaluate_all("all => all.map(o => o.value)")
+    assert sorted(menu) == [path.stem for path in SHEETS] and not any(url.endswith(".gz") for url in loaded)
+    for path in SHEETS:
+        page.select_option("[name=example]", path.stem)
+        title = path.read_text().splitlines()[0].removeprefix("# ")
+        assert page.locator(f"option[value={path.stem}]").inner_text() == title
+        page.wait_for_function(
+            "first => document.getElementsByName('formulas')[0].value.startsWith(first)",
+            arg=path.read_text().splitlines()[3],
+        )
+        page.get_by_role("button", name="Prove").click()
+        page.wait_for_function(
+            "document.querySelector('#sheet [role=status]').textContent === 'Done.'", timeout=120_000
+        )
+        shown = page.locator(".here-outcomes li").evaluate_all(
+            "all => all.map(li => [...li.children].map(e => e.textContent))"
+        )
+        assert [(what, verdict) for verdict, what, _ in shown] == [o[:2] for o in outcomes(path.read_text())]
+    page.get_by_label("Formulas in TeX").fill(
+        "y_j = x_j\n" + "\n".join(["\\mathrm dx_j = \\mathrm dy_j"] * 500)
+    )
+    page.get_by_role("button", name="Prove").click()
+    page.get_by_role("button", name="Stop").click()
+    assert page.locator("#sheet [role=status]").inner_text() == "Stopped."
+    assert visit.foreign == []
+    visit.context.close()
