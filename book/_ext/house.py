@@ -7,11 +7,12 @@
   its end it can be marked as read. Previous and next lead from chapter to chapter. A page of solutions does
   not show the marks between which an answer is cut out.
 - Each page describes itself to search engines.
-- Buttons that open a notebook elsewhere appear only when COURSE_REPOSITORY_URL says where.
+- Buttons that open a notebook elsewhere appear only when [project.urls] of pyproject.toml says where.
 """
 
 import os
 import re
+import tomllib
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -24,6 +25,7 @@ from sphinx.util import logging
 from handgrad.course import plan
 
 logger = logging.getLogger(__name__)
+ROOT = Path(__file__).parents[2]
 
 MARK = re.compile(r"\s*# (BEGIN|END) SOLUTION")
 NOTEBOOK = re.compile(r"notebooks/(exercises/|solutions/)?(\d\d_\w+)")
@@ -38,17 +40,17 @@ def only_our_assets(app, config):
 
 
 def launch_buttons(app, config):
-    """Without an address, the theme would lead to somebody else's repository."""
-    address = os.environ.get("COURSE_REPOSITORY_URL")
-    if not address:
-        return
-    options = config.html_theme_options
-    options.update(repository_url=address, repository_branch="main", use_repository_button=True)
-    options["launch_buttons"] = {
-        "notebook_interface": "jupyterlab",
-        "binderhub_url": "https://mybinder.org",
-        "colab_url": "https://colab.research.google.com",
-    }
+    """Lead to the repository that pyproject.toml names: the theme would lead to somebody else's."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    if address := project.get("urls", {}).get("Repository"):
+        config.html_theme_options.update(buttons(address))
+
+
+def buttons(address):
+    """What the theme is told, for the repository at an address."""
+    used = dict.fromkeys(("use_repository_button", "use_issues_button", "use_edit_page_button"), True)
+    where = {"repository_url": address, "repository_branch": "main"}
+    return {**used, **where, "launch_buttons": {"colab_url": "https://colab.research.google.com"}}
 
 
 class Pictures(HTMLParser):

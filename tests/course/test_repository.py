@@ -4,10 +4,13 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+
+from book._ext import house
 
 ROOT = Path(__file__).parents[2]
 BINARY = {".png", ".jpg", ".npz", ".pyc", ".woff2"}
@@ -144,3 +147,32 @@ def test_the_lab_opens_in_a_folder_with_a_space(tmp_path):
     run = subprocess.run(["make", "-s", "lab", "VENV=."], cwd=clone, capture_output=True, text=True)
     settings = f"--LabApp.app_settings_dir={clone}/tools/lab_settings"
     assert run.stdout.splitlines() == ["tools/lab.py", "lab", settings, "lab"], run.stderr
+
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_uses_what_is_pinned_and_runs_what_there_is(path):
+    """Every action by its commit, no rights but those that a job asks for, the commands of the Makefile."""
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"] <= 120
+        for step in job["steps"]:
+            assert re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", step.get("uses", f"actions/x@{'0' * 40}"))
+            name, *given = step.get("run", "").split()[:3] or [""]
+            assert name != "make" or {word for word in given if "=" not in word} <= targets
+            assert name != ".ci/run" or (ROOT / ".ci/run").exists()
+
+
+def test_buttons_lead_to_the_one_address_that_is_named():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation.get("repository-code") == project.get("urls", {}).get("Repository")
+    address = "https://example.org/a/book"
+    given = house.buttons(address)
+    assert given["repository_url"] == address and all(
+        given[f"use_{what}_button"] for what in ("edit_page", "issues")
+    )

@@ -19,7 +19,7 @@ def faults(text):
     return {what: verdict for what, verdict in verdicts(text).items() if verdict not in GOOD}
 
 
-@pytest.mark.parametrize("path", sorted(SHEETS.glob("*.md")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(SHEETS.glob("*.txt")), ids=lambda path: path.stem)
 def test_of_a_sheet_of_the_menu_what_is_wrong_is_found_and_nothing_else(path):
     text = path.read_text()
     assert faults(text) == FAULTS.get(path.stem, {})
@@ -40,7 +40,7 @@ def test_of_a_sheet_of_the_menu_what_is_wrong_is_found_and_nothing_else(path):
     ],
 )
 def test_lines_that_are_wrong_differ_where_they_are(name, old, new, what):
-    text = (SHEETS / f"{name}.md").read_text()
+    text = (SHEETS / f"{name}.txt").read_text()
     assert old in text and faults(text.replace(old, new, 1)).get(what) == "differs"
 
 
@@ -54,7 +54,7 @@ def test_lines_that_are_wrong_differ_where_they_are(name, old, new, what):
     ],
 )
 def test_a_formula_that_is_wrong_never_passes(name, old, new):
-    text = (SHEETS / f"{name}.md").read_text()
+    text = (SHEETS / f"{name}.txt").read_text()
     assert old in text and set(faults(text.replace(old, new, 1)).values()) & {"refuted", "not read"}
 
 
@@ -73,10 +73,10 @@ def test_what_cannot_be_read_or_run_is_said_at_its_place():
 
 
 def test_the_command_says_how_it_went(tmp_path, capsys):
-    wrong, right = SHEETS / "forgotten_batch.md", tmp_path / "right.md"
+    wrong, right = SHEETS / "forgotten_batch.txt", tmp_path / "right.txt"
     right.write_text("letters: x (D)\n$$ y_j = x_j^2 $$\n$$ \\mathrm dx_j = 2 x_j \\mathrm dy_j $$")
     assert command.main(["prove", str(wrong)]) == 1 and "refuted" in capsys.readouterr().out
     assert command.main(["prove", str(right)]) == 0 and "for every size" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        command.main(["prove", str(tmp_path / "none.md")])
+        command.main(["prove", str(tmp_path / "none.txt")])
     assert (command.main([]), command.main(["--help"]), command.main(["sing"])) == (0, 0, 2)

@@ -7,7 +7,7 @@ from test_site import CHROMIUM, PAGES, REQUIRED, Visit, address  # noqa: F401
 
 from handgrad.page.sheet import outcomes
 
-SHEETS = sorted((Path(__file__).parents[2] / "book/_static/here/sheets").glob("*.md"))
+SHEETS = sorted((Path(__file__).parents[2] / "book/_static/here/sheets").glob("*.txt"))
 
 pytestmark = [
     pytest.mark.site,

@@ -89,7 +89,7 @@ for outcome in outcomes(${JSON.stringify(sheet())}):\n    print(json.dumps(outco
 }
 
 async function choose() {
-  const answer = await fetch(`${PLACE}/sheets/${example.value}.md`);
+  const answer = await fetch(`${PLACE}/sheets/${example.value}.txt`);
   if (answer.ok) write(await answer.text());
 }
 
