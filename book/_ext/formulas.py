@@ -16,7 +16,7 @@ from sphinx.util.math import get_node_equation_number
 
 logger = logging.getLogger(__name__)
 
-KATEX = Path(__file__).with_name("katex.min.js")
+KATEX = Path(__file__).parents[1] / "_static/katex/katex.min.js"
 MACROS = {r"\top": r"{\mathsf{T}}"}  # a transpose that is no bar on a coarse screen
 
 

@@ -35,7 +35,7 @@ def test_every_sheet_of_the_menu_has_the_verdicts_that_it_has_elsewhere(browser,
             "document.querySelector('#sheet [role=status]').textContent === 'Done.'", timeout=120_000
         )
         shown = page.locator(".here-outcomes li").evaluate_all(
-            "all => all.map(li => [...li.children].map(e => e.textContent))"
+            "all => all.map(li => [...li.children].map(e => e.title || e.textContent))"
         )
         assert [(what, verdict) for verdict, what, _ in shown] == [o[:2] for o in outcomes(path.read_text())]
     page.get_by_label("Formulas in TeX").fill(

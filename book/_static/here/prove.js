@@ -21,6 +21,8 @@ function write(sheet) {
 
 const sheet = () => `letters: ${letters.value}\n\n${formulas.value}\n\n\`\`\`python\n${lines.value}\n\`\`\`\n`;
 
+const element = (name, attributes) => Object.assign(document.createElement(name), attributes);
+
 // Python, once it is there.
 function python() {
   return new Promise((resolve, reject) => {
@@ -53,12 +55,23 @@ function end() {
   ended("Stopped.");
 }
 
+// The letters of the book, for the formulas of the outcomes; without them the TeX is shown.
+async function letterpress() {
+  if (globalThis.katex) return;
+  await new Promise((done) => {
+    const script = element("script", { src: `${PLACE}/../katex/katex.min.js`, onload: done, onerror: done });
+    document.head.append(script);
+  });
+}
+
 function show([what, verdict, why]) {
-  const item = document.createElement("li");
-  item.className = `here-${verdict.replace(" ", "-")}`;
-  for (const [name, text] of [["strong", verdict], ["code", what], ["span", why]]) {
-    item.append(Object.assign(document.createElement(name), { textContent: text }), " ");
+  const item = element("li", { className: `here-${verdict.replace(" ", "-")}` });
+  const shown = element("code", { textContent: what });
+  if (["defined", "proved", "refuted", "not proved"].includes(verdict) && globalThis.katex) {
+    shown.title = what;
+    katex.render(what, shown, { displayMode: true, fleqn: true, throwOnError: false });
   }
+  item.append(element("strong", { textContent: verdict }), " ", shown, element("span", { textContent: why }));
   list.append(item);
 }
 
@@ -68,7 +81,7 @@ async function prove(event) {
   stop.disabled = false;
   list.replaceChildren();
   try {
-    if (!worker) await python();
+    await Promise.all([worker ?? python(), letterpress()]);
   } catch (error) {
     end();
     return ended(`Python could not be started: ${error.message}`);
@@ -93,7 +106,7 @@ async function choose() {
   if (answer.ok) write(await answer.text());
 }
 
-document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: `${PLACE}/here.css` }));
+document.head.append(element("link", { rel: "stylesheet", href: `${PLACE}/here.css` }));
 form.onsubmit = prove;
 stop.onclick = end;
 example.onchange = choose;
