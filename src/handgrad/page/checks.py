@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import re
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -332,7 +333,8 @@ class Given:
                 if _fails_as_declared(reading, claim, restrictions):
                     raise
                 raise NotProved(f"{what}: it holds for the numbers declared, not for all") from None
-        _needed(reading, claims, restrictions)
+        with _where_torch_is():
+            _needed(reading, claims, restrictions)
 
     def refuses(self, *formulas):
         """Refute each of these formulas of the running text, ``$…$``, printed there as wrong.
@@ -548,10 +550,15 @@ def _fails_as_declared(reading, claim, restrictions):
 
 def _judge(given, label):
     """Evaluate what is proved by a second reading of the page; an AssertionError if it is wrong."""
-    try:
+    with _where_torch_is(), suppress(second.Unjudged):  # a test names the forms that it does not know
         second.judge(given, label, draws=1)
-    except second.Unjudged:
-        pass  # a test names the forms that it does not know
+
+
+@contextmanager
+def _where_torch_is():
+    """For what is evaluated besides a proof: nothing where PyTorch is not installed."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
