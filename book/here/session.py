@@ -1,20 +1,30 @@
 """Runs the cells of a page as Jupyter does: in one namespace, the value of the last line shown.
 
 What happens is printed as lines of JSON, which the page reads: {"kind": "text"}, {"kind": "shown"} with HTML,
-{"kind": "error"}, and {"kind": "done"} at the end of a cell.
+{"kind": "error"}, {"kind": "left"} with the reason why a cell cannot run here, {"kind": "done"} at the end.
+
+A cell that stands as the book has it, below cells that do, has run where the book was built. If it fails
+here, the page lacks something: the cell is left out, and so is every other that needs names it should make.
 """
 
 import ast
+import base64
+import builtins
+import dis
 import html
 import io
 import json
 import linecache
+import os
 import sys
 import traceback
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 
 PRINTED = sys.stdout
-SPACE = {"__name__": "__main__"}
-LACKING = {"torch", "numba"}  # compiled for processors only; a cell that imports one is left out
+HERE = Path(__file__).parent
+LOST = set()  # names that cells which cannot run here should have made
 
 
 def say(kind, **rest):
@@ -35,9 +45,10 @@ class Told(io.TextIOBase):
 
 
 def display(*values):
-    """Show values, as a notebook does."""
+    """Show values, as a notebook does. What holds formulas is not typeset here, and says so."""
     for value in values:
-        say("shown", html=shown(value))
+        made = shown(value)
+        say("shown", html=made, formulas="tex2jax_process" in made)
 
 
 def shown(value):
@@ -47,16 +58,49 @@ def shown(value):
         if made is not None:
             return made
     if hasattr(value, "savefig"):  # a figure of matplotlib
-        drawn = io.StringIO()
-        value.savefig(drawn, format="svg")
-        return drawn.getvalue()
+        drawn = io.BytesIO()
+        value.savefig(drawn, format="svg", bbox_inches="tight")
+        source = base64.b64encode(drawn.getvalue()).decode()
+        return f'<img alt="what this cell draws" src="data:image/svg+xml;base64,{source}">'
     return f"<pre>{html.escape(repr(value))}</pre>"
 
 
-def run(name, source):
-    """Run a cell, whose name stands in what goes wrong; the last thing told is whether it went well."""
+class Missing:
+    """Stands for what a cell imports and this page lacks. Importing it is no error; using it is."""
+
+    def __init__(self, module):
+        self._module = module
+
+    def __getattr__(self, name):
+        raise ModuleNotFoundError(f"There is no {self._module} in this page", name=self._module)
+
+    def __call__(self, *args, **kwargs):
+        return self.__getattr__("__call__")
+
+
+def import_in_cell(name, globals=None, locals=None, fromlist=(), level=0):
+    """The import of a cell: what the book has and this page lacks is a `Missing`; a misspelling raises."""
+    try:
+        return builtins.__import__(name, globals, locals, fromlist, level)
+    except ModuleNotFoundError as error:
+        if error.name not in ELSEWHERE:
+            raise
+        if not fromlist:
+            return Missing(error.name)
+        if len(fromlist) == 1:
+            return SimpleNamespace(**{fromlist[0]: Missing(error.name)})
+        each = {n: getattr(import_in_cell(name, globals, locals, (n,), level), n) for n in fromlist}
+        return SimpleNamespace(**each)
+
+
+def run(name, source, shipped=False):
+    """Run a cell, whose name stands in what goes wrong; the last thing told is whether it went well.
+
+    shipped: it stands as the book has it, and so do those above.
+    """
     file = f"<{name}>"
     linecache.cache[file] = len(source), None, source.splitlines(True), file
+    before = dict(SPACE)
     try:
         tree = ast.parse(source, file)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
@@ -65,23 +109,52 @@ def run(name, source):
             value = eval(compile(ast.Expression(last.value), file, "eval"), SPACE)
             if value is not None:
                 display(value)
-        went_well = True
     except BaseException as error:
-        went_well = isinstance(error, ModuleNotFoundError) and error.name in LACKING
-        if went_well:
-            say("text", name="stdout", text=f"There is no {error.name} in this page: the cell is left out.\n")
-        else:
-            say("error", text=told(error))
-    say("done", went_well=went_well)
+        why = lacking(error) or (shipped and f"it ends with {type(error).__name__}: {first_line(error)}")
+        if why:
+            return leave_out(name, source, why, before)
+        say("error", text=told(error))
+        return say("done", went_well=False)
+    say("done", went_well=True)
+
+
+def leave_out(name, source, why, before=None):
+    """Go on without a cell: the names that it has not made are lost, also where a cell above made them."""
+    before = dict(SPACE) if before is None else before
+    for earlier, step in pairwise(dis.get_instructions(compile(source, f"<{name}>", "exec"))):
+        own = step.argval
+        imported = earlier.opname.startswith("IMPORT") and own in SPACE
+        if step.opname == "STORE_NAME" and not imported and SPACE.get(own) is before.get(own):
+            SPACE.pop(own, None)
+            LOST.add(own)
+    say("left", text=f"This cell cannot run here: {why}.")
+    say("done", went_well=True)
+
+
+def lacking(error):
+    """What a cell needs and this page does not have, in words; None for another error."""
+    if isinstance(error, NameError) and error.name in LOST:
+        return f"it needs {error.name}, made by a cell that cannot run here"
+    if isinstance(error, ModuleNotFoundError) and error.name in ELSEWHERE:
+        return f"it needs {error.name}, which is not in this page"
+    return None
+
+
+def first_line(error):
+    return (str(error).strip().splitlines() or [""])[0][:200]
 
 
 def told(error):
-    """The traceback, from the learner's first line on."""
-    frames = error.__traceback__
-    while frames and frames.tb_frame.f_globals.get("__name__") == __name__:
-        frames = frames.tb_next
-    return "".join(traceback.format_exception(type(error), error, frames)).rstrip()
+    """The traceback, without the lines of this file."""
+    whole = traceback.TracebackException.from_exception(error)
+    whole.stack = traceback.StackSummary.from_list(f for f in whole.stack if f.filename != __file__)
+    return "".join(whole.format()).rstrip()
 
 
 sys.stdout, sys.stderr = Told("stdout"), Told("stderr")
-SPACE["display"] = display
+SPACE = {"__name__": "__main__", "display": display}
+SPACE["__builtins__"] = {**vars(builtins), "__import__": import_in_cell}
+ELSEWHERE = set()  # the modules that are there where the book is built
+if HERE.joinpath("notebooks").is_dir():
+    ELSEWHERE.update(HERE.joinpath("elsewhere.txt").read_text().split())
+    os.chdir(HERE / "notebooks")  # what a chapter reads lies beside it

@@ -11,14 +11,19 @@ import optree
 import pytest
 
 from book._ext import here
+from handgrad import manual
 from handgrad.config import gpt2_small, init, shapes
 
 HERE = Path(__file__).parents[2] / "book/here"
 
 
-def messages(*cells):
+LACKING = "session.ELSEWHERE.add('lorch')"  # as torch is where there is none
+
+
+def messages(*cells, before="", shipped=False):
     """What the session tells while it runs these cells, one after another."""
-    run = "import session\n" + "\n".join(f"session.run('cell-{n}', {cell!r})" for n, cell in enumerate(cells))
+    runs = (f"session.run('cell-{n}', {cell!r}, {shipped})" for n, cell in enumerate(cells))
+    run = "\n".join(["import session", before, *runs])
     ran = subprocess.run([sys.executable, "-c", run], cwd=HERE, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
@@ -26,12 +31,12 @@ def messages(*cells):
 @pytest.mark.parametrize(
     "cell, told",
     [
-        ("1 + 1", [{"kind": "shown", "html": "<pre>2</pre>"}]),
+        ("1 + 1", [{"kind": "shown", "formulas": False, "html": "<pre>2</pre>"}]),
         ("1 + 1;", []),
         ("x = 1", []),
         ("None", []),
-        ("'<b>'", [{"kind": "shown", "html": "<pre>&#x27;&lt;b&gt;&#x27;</pre>"}]),
-        ("display(3)", [{"kind": "shown", "html": "<pre>3</pre>"}]),
+        ("'<b>'", [{"kind": "shown", "formulas": False, "html": "<pre>&#x27;&lt;b&gt;&#x27;</pre>"}]),
+        ("display(3)", [{"kind": "shown", "formulas": False, "html": "<pre>3</pre>"}]),
     ],
 )
 def test_a_cell_shows_its_last_value(cell, told):
@@ -45,7 +50,7 @@ def test_a_cell_shows_its_last_value(cell, told):
 def test_cells_share_their_names_and_print_in_order():
     found = messages("x = 2\nprint(x)", "x += 1\nprint(x)\nx")
     assert "".join(m["text"] for m in found if m["kind"] == "text") == "2\n3\n"
-    assert found[-2] == {"kind": "shown", "html": "<pre>3</pre>"}
+    assert found[-2] == {"kind": "shown", "formulas": False, "html": "<pre>3</pre>"}
 
 
 @pytest.mark.parametrize(
@@ -58,12 +63,65 @@ def test_an_error_ends_a_cell_and_names_its_line(cell):
     assert "<cell-0>" in error["text"] and "session.py" not in error["text"]
 
 
-def test_a_cell_that_needs_what_no_page_has_is_left_out():
-    lacking = "raise ModuleNotFoundError('no torch', name='torch')"
-    assert [m.get("went_well", m.get("text")) for m in messages(lacking)] == [
-        "There is no torch in this page: the cell is left out.\n",
-        True,
+def left_out(*cells, **how):
+    """Why each of these cells was left out, "error" for one that ended with an error, None for the others."""
+    found, why = [], None
+    for message in messages(*cells, **how):
+        if message["kind"] in ("left", "error"):
+            why = message["text"] if message["kind"] == "left" else "error"
+        elif message["kind"] == "done":
+            assert message["went_well"] == (why != "error")
+            found.append(why and why.removeprefix("This cell cannot run here: "))
+            why = None
+    return found
+
+
+def test_what_a_cell_lacks_is_told_where_it_is_used_and_so_is_what_depends_on_it():
+    cells = {
+        "import lorch\nfrom lorch.nn import f\nx, y = 1, 2\nfrom lorch import nn, no_grad": None,
+        "y = 3\ny = lorch.ones(y)\nz = [x for x in range(3)]": "it needs lorch, which is not in this page.",
+        "x, y": None,
+        "def later():\n    return z": None,
+        "import json, sys\nlater()\nx = sys": "it needs z, made by a cell that cannot run here.",
+        "sys, json": None,
+        "x": "it needs x, made by a cell that cannot run here.",
+        "x = 4": None,
+        "x + 0": None,
+        "f(x)": "it needs lorch, which is not in this page.",
+        "no_grad.mode": "it needs lorch, which is not in this page.",
+        "u": "error",
+        "import nmupy": "error",
+    }
+    assert left_out(*cells, before=LACKING) == [*cells.values()]
+
+
+def test_what_the_book_has_run_is_no_error_of_the_reader():
+    why = "it ends with ZeroDivisionError: division by zero."
+    assert left_out("x = 1\nx = 1 / 0", "x", before=LACKING, shipped=True) == [why, None]
+    assert left_out("x = 1 / 0") == ["error"]
+    leave = "session.run('early', 'slow = 1'); session.leave_out('cell', 'slow = 2', 'it takes a minute')"
+    assert left_out("slow", before=leave) == [
+        None,
+        "it takes a minute.",
+        "it needs slow, made by a cell that cannot run here.",
     ]
+
+
+def test_figures_code_and_formulas_are_shown():
+    cell = "import matplotlib.figure as m\nf = m.Figure()\nf.subplots()\nf"
+    code = "from IPython.display import Code, Markdown\ndisplay(Code('a < b'), Markdown('$x$'))"
+    figure, *texts = [m for m in messages(cell, code) if m["kind"] == "shown"]
+    assert figure["html"].startswith('<img alt="what this cell draws" src="data:image/svg+xml;base64,')
+    assert [(m["html"], m["formulas"]) for m in texts] == [
+        ("<pre>a &lt; b</pre>", False),
+        ('<pre class="tex2jax_process">$x$</pre>', True),
+    ]
+
+
+def test_an_expected_error_is_expected_as_in_pytest():
+    raises = "import pytest\nwith pytest.raises(ValueError, match='b.d'):\n    "
+    cells = [f"raise ValueError('{text}')" for text in ("bad", "good")] + ["raise KeyError('bad')", "pass"]
+    assert left_out(*(raises + cell for cell in cells)) == [None, "error", "error", "error"]
 
 
 def stand_in():
@@ -102,6 +160,9 @@ def test_a_pack_holds_its_files():
     length = int.from_bytes(packed[:4], "little")
     assert json.loads(packed[4 : 4 + length]) == [["a/b.py", 3], ["c.yml", 2]]
     assert packed[4 + length :] == b"one\xc3\xa9"
-    assert {"handgrad/course/judge/__init__.py", "handgrad/solutions/08_attention.ipynb", "session.py"} <= {
-        *here.book()
+    book, read = here.book(), ("handgrad/course/judge/__init__.py", "notebooks/05_normalization.ipynb")
+    assert {*read, "handgrad/solutions/08_attention.ipynb", "session.py", "lark/grammars/common.lark"} <= {
+        *book
     }
+    assert "torch" in book["elsewhere.txt"].decode().split()
+    assert manual.read(book["brython/data/brython_stdlib.js"].decode())

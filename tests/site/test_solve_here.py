@@ -1,4 +1,4 @@
-"""Exercises that are answered in the built page: judged as elsewhere, kept, stopped, carried away."""
+"""Cells that run in the built page: exercises are judged as elsewhere, kept, carried away; chapters run."""
 
 import json
 import linecache
@@ -12,6 +12,8 @@ from handgrad.course import judge
 
 ROOT = Path(__file__).parents[2]
 PAGE = "notebooks/exercises/05_normalization.html"
+CHAPTER = "notebooks/05_normalization.html"
+STOP = "[...document.querySelectorAll('.here-bar button')].find(b => b.textContent === 'Stop')"
 SOLUTIONS = sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
 
 pytestmark = [
@@ -41,30 +43,36 @@ def code_cells(path):
 
 
 class Desk(Visit):
-    """A page of exercises whose cells have become editors, and Python is ready."""
+    """A page whose cells have become editors, and Python is ready."""
 
     def __init__(self, browser, server, path=PAGE):
         super().__init__(browser, server, path)
         self.begin()
 
     def begin(self):
-        self.page.get_by_role("button", name="Solve here").click()
+        self.page.locator(".here-bar").get_by_role("button").click()
         self.says("ready")
 
     def says(self, words):
         self.page.wait_for_function(
-            f"document.querySelector('.here-told').textContent.includes({words!r})", timeout=120_000
+            f"document.querySelector('.here-told')?.textContent.includes({words!r})", timeout=120_000
         )
 
     def editor(self, cell):
         return self.page.get_by_label(f"code of {cell}", exact=True)
 
+    def text(self, cell):
+        return "\n".join(self.editor(cell).locator(".cm-line").all_text_contents())
+
+    def box(self, cell):
+        return self.page.locator("div.cell", has=self.editor(cell))
+
     def run(self, cell):
         """Run a cell, and give the text that it shows."""
-        box = self.page.locator("div.cell", has=self.editor(cell))
-        box.get_by_role("button", name="Check" if cell.endswith("-check") else "Run", exact=True).click()
-        self.page.wait_for_function("document.querySelector('.here-bar button').disabled", timeout=120_000)
-        return box.locator(".here-output").inner_text()
+        name = "Check" if cell.endswith("-check") else "Run"
+        self.box(cell).get_by_role("button", name=name, exact=True).click()
+        self.page.wait_for_function(f"{STOP}.disabled", timeout=120_000)
+        return self.box(cell).locator(".here-output").inner_text()
 
 
 @pytest.fixture
@@ -75,16 +83,20 @@ def desk(browser, address):  # noqa: F811
     desk.context.close()
 
 
-def test_nothing_is_loaded_before_somebody_asks(browser, address):  # noqa: F811
+@pytest.mark.parametrize("path", [PAGE, CHAPTER])
+def test_nothing_is_loaded_before_somebody_asks(browser, address, path):  # noqa: F811
     asked = []
-    visit = Visit(browser, address, PAGE)
-    visit.page.on("request", lambda request: asked.append(request.url))
+    visit = Visit(browser, address, path)
+    visit.page.on(
+        "request", lambda request: asked.append(request.url.partition("/here/")[2].partition("?")[0])
+    )
     visit.page.reload(wait_until="networkidle")
-    assert not [url for url in asked if url.endswith((".gz", "worker.js", "editor.js"))]
-    other = Visit(browser, address, "notebooks/05_normalization.html")
-    assert other.page.locator(".here-bar").count() == 0
-    for each in (visit, other):
-        each.context.close()
+    assert visit.page.locator(".here-bar button").count() == 1
+    assert {file for file in asked if file} == {"here.js", "here.css"}
+    visit.context.close()
+    elsewhere = Visit(browser, address, "search.html")
+    assert elsewhere.page.locator(".here-bar").count() == 0
+    elsewhere.context.close()
 
 
 def test_an_answer_is_judged_as_elsewhere_and_kept(desk):
@@ -107,17 +119,16 @@ def test_an_answer_is_judged_as_elsewhere_and_kept(desk):
     assert "layer_norm_dx" in json.loads(desk.page.evaluate("localStorage['handgrad.progress']"))["solved"]
     desk.page.reload(wait_until="networkidle")
     desk.begin()
-    assert desk.editor("layer-norm-dx-answer").input_value() == right.rstrip("\n")
+    assert desk.text("layer-norm-dx-answer") == right.rstrip("\n")
 
 
 def test_what_has_no_end_is_stopped_and_the_page_goes_on(desk):
     cell = "two-features-answer"
     desk.editor(cell).fill("while True:\n    pass")
-    box = desk.page.locator("div.cell", has=desk.editor(cell))
-    box.get_by_role("button", name="Run", exact=True).click()
-    stop = desk.page.get_by_role("button", name="Stop")
-    desk.page.wait_for_function("!document.querySelector('.here-bar button').disabled")
-    stop.click()
+    desk.box(cell).get_by_role("button", name="Run", exact=True).click()
+    desk.page.wait_for_function(f"!{STOP}.disabled")
+    desk.page.get_by_role("button", name="Stop").click()
+    desk.says("Stopped")
     desk.editor(cell).fill("print(6 * 7)")
     assert desk.run(cell).strip() == "42"
 
@@ -137,13 +148,100 @@ def test_answers_are_carried_away_and_brought_back(desk, browser, address, tmp_p
     unsolved = code_cells(ROOT / "notebooks/exercises/05_normalization.ipynb")
     assert cells == unsolved | {"two-features-answer": "x = 'mine'"}
     elsewhere = Desk(browser, address)
-    elsewhere.page.locator(".here-import input").set_input_files(tmp_path / "mine.ipynb")
+    elsewhere.page.locator(".here-bar input").set_input_files(tmp_path / "mine.ipynb")
     elsewhere.says("cells read")
-    assert elsewhere.editor("two-features-answer").input_value() == "x = 'mine'"
+    assert elsewhere.text("two-features-answer") == "x = 'mine'"
     (tmp_path / "other.ipynb").write_text('{"cells": []}')
-    elsewhere.page.locator(".here-import input").set_input_files(tmp_path / "other.ipynb")
+    elsewhere.page.locator(".here-bar input").set_input_files(tmp_path / "other.ipynb")
     elsewhere.says("Nothing was changed")
     elsewhere.context.close()
+
+
+def test_the_editor_is_one_for_code_and_for_a_keyboard(desk):
+    cell = "two-features-answer"
+    desk.editor(cell).fill("def f(x):")
+    desk.editor(cell).press("End")
+    for key in ("Enter", "Tab", "Escape", "Tab"):
+        desk.page.keyboard.press(key)
+    assert desk.text(cell) == "def f(x):\n        "
+    assert desk.page.evaluate("document.activeElement.textContent") == "Run"
+    keyword = desk.editor(cell).locator(".k").first
+    ours = desk.page.evaluate(
+        "[...document.querySelectorAll('.highlight .k')].map(e => getComputedStyle(e).color)"
+    )
+    assert keyword.inner_text() == "def" and len(set(ours)) == 1
+    desk.editor(cell).fill("print(6 * 7)")
+    desk.editor(cell).press("Control+Enter")
+    desk.page.wait_for_function(f"{STOP}.disabled")
+    assert desk.box(cell).locator(".here-output").inner_text().strip() == "42"
+    desk.page.set_viewport_size({"width": 390, "height": 844})
+    assert desk.editor(cell).evaluate("e => parseFloat(getComputedStyle(e).fontSize)") >= 16
+
+
+def test_a_python_that_dies_is_told_and_started_again(desk):
+    cell = "two-features-answer"
+    desk.editor(cell).fill("import os\nos._exit(1)")
+    desk.run(cell)
+    desk.says("Python has ended")
+    desk.editor(cell).fill("print(6 * 7)")
+    assert desk.run(cell).strip() == "42"
+    desk.page.workers[-1].evaluate("close()")
+    desk.run(cell)
+    desk.says("it does not answer")
+    assert desk.run(cell).strip() == "42" and desk.text(cell) == "print(6 * 7)"
+
+
+def test_a_browser_that_keeps_nothing_says_so_once_and_typing_goes_on(desk):
+    cell, warning = "two-features-answer", desk.page.locator(".here-bar [role=alert]")
+    desk.page.evaluate("() => { Storage.prototype.setItem = () => { throw new DOMException('full') } }")
+    desk.editor(cell).fill("x = 1")
+    assert "keeps nothing more" in warning.inner_text()
+    warning.evaluate("e => { new MutationObserver(() => { e.told = true }).observe(e, {childList: true}) }")
+    desk.editor(cell).press("End")
+    desk.page.keyboard.type("23")
+    assert desk.text(cell) == "x = 123" and not warning.evaluate("e => e.told")
+
+
+def test_two_tabs_do_not_overwrite_each_other(desk, address):  # noqa: F811
+    cell, other = "two-features-answer", Desk.__new__(Desk)
+    other.page = desk.context.new_page()
+    other.page.goto(f"{address}/{PAGE}", wait_until="networkidle")
+    other.begin()
+    asks = desk.box(cell).locator(".here-asks")
+    other.editor(cell).fill("x = 'theirs'")
+    asks.get_by_text("changed in another tab").wait_for()
+    desk.editor(cell).fill("x = 'mine'")
+    kept = "JSON.parse(localStorage['handgrad.answers notebooks/exercises/05_normalization'])"
+    assert desk.page.evaluate(kept)[cell] == "x = 'theirs'"
+    asks.get_by_role("button", name="Keep mine").click()
+    assert desk.page.evaluate(kept)[cell] == "x = 'mine'" and asks.inner_text() == ""
+    other.box(cell).locator(".here-asks").get_by_role("button", name="Take it").click()
+    assert other.text(cell) == "x = 'mine'" and asks.inner_text() == ""
+
+
+def test_a_chapter_runs_and_what_cannot_keeps_its_output(browser, address):  # noqa: F811
+    desk = Desk(browser, address, CHAPTER)
+
+    def stored(cell):
+        return desk.box(cell).locator(".cell_output pre").first.text_content().strip()
+
+    shown = desk.run("prove-run")
+    assert shown.strip() == stored("prove-run") and desk.box("direct-proof").locator(".stderr").count() == 0
+    drawn = desk.box("integers-picture")
+    assert drawn.locator(".here-output figcaption").is_visible()
+    assert drawn.locator(".here-output img").get_attribute("src").startswith("data:image/svg+xml")
+    assert not drawn.locator(".cell_output").first.is_visible()
+    drawn.get_by_role("button", name="As stored").click()
+    assert drawn.locator(".cell_output").first.is_visible()
+
+    assert "it needs torch, which is not in this page" in desk.run("witness-numbers")
+    desk.editor("example").fill("token = 7\nprint(token)")
+    assert desk.run("example").strip() == "7"
+    assert "TypeError" in desk.run("integers-shipped")
+    desk.box("example").get_by_role("button", name="Reset").click()
+    assert desk.run("integers-shipped").strip() == stored("integers-shipped")
+    assert desk.foreign == []
+    desk.context.close()
 
 
 def test_every_right_answer_is_right_here_too(browser, address):  # noqa: F811
@@ -155,6 +253,7 @@ def test_every_right_answer_is_right_here_too(browser, address):  # noqa: F811
         cells = [{"name": name, "source": source} for name, source in code_cells(path).items()]
         told = visit.page.evaluate(CELLS, cells)
         assert not [(name, message) for name, message in told if message["kind"] == "error"]
+        assert all("it needs torch" in message["text"] for _, message in told if message["kind"] == "left")
         right += [name for name, message in told if ': right"' in message.get("html", "")]
     names = [name for exercises in judge.chapters().values() for name in exercises]
     assert sorted(name.removesuffix("-check").replace("-", "_") for name in right) == sorted(names)

@@ -1,7 +1,8 @@
 // Python in a thread of its own: one interpreter that stays alive, and runs one cell after another.
 //
-// Messages to it: {start: address of the parts} once, then {run: {name, source}}. Messages from it are those
-// of session.py, and {kind: "part", share} while it loads, {kind: "ready"}, {kind: "broken", text}.
+// Messages to it: {start: address of the parts} once, then {run: {name, source, shipped}} or {leave_out: {name,
+// source, why}}, functions of session.py. Messages from it are those of session.py, and {kind: "part", share}
+// while it loads, {kind: "ready"}, {kind: "begun"} for each cell, {kind: "broken", text}.
 import { ConsoleStdout, Directory, File, OpenFile, PreopenDirectory, WASI } from "./wasi/index.js";
 
 const PARTS = { "python.wasm": 0.45, "library.pack": 0.45, "book.pack": 0.1 }; // of the loading
@@ -89,8 +90,9 @@ self.onmessage = async ({ data }) => {
       await start(data.start);
       say({ kind: "ready" });
     } else {
-      const { name, source } = data.run;
-      turn(`session.run(${JSON.stringify(name)}, ${JSON.stringify(source)})`);
+      const [[called, values]] = Object.entries(data);
+      say({ kind: "begun" });
+      turn(`session.${called}(**session.json.loads(${JSON.stringify(JSON.stringify(values))}))`);
     }
   } catch (error) {
     say({ kind: "broken", text: String(error.message ?? error) });
