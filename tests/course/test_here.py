@@ -119,8 +119,9 @@ def test_figures_code_and_formulas_are_shown():
 
 
 def test_an_expected_error_is_expected_as_in_pytest():
-    raises = "import pytest\nwith pytest.raises(ValueError, match='b.d'):\n    "
+    raises = "import pytest\nwith pytest.raises(ValueError, match='b.d') as caught:\n    "
     cells = [f"raise ValueError('{text}')" for text in ("bad", "good")] + ["raise KeyError('bad')", "pass"]
+    cells[0] += "\nassert caught.value.args == ('bad',)"
     assert left_out(*(raises + cell for cell in cells)) == [None, "error", "error", "error"]
 
 

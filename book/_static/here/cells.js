@@ -168,7 +168,9 @@ async function run(asked) {
       await (ready ?? start());
       end = await runAlone(cell);
       if (end === "ended") break;
-      if (end === "late") at = -1; // with a new Python, from the beginning
+      if (end !== "late") continue;
+      tell(`${cell.id} takes more than a minute: Python starts again without it.`);
+      at = -1;
     }
     tell(outcome || (end === "error" ? "The cell has ended with an error." : `Done.${leftOut()}`));
   } catch (error) {
