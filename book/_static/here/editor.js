@@ -37,7 +37,7 @@ export function editor(source, { changed, run, name }) {
       cm.pythonLanguage,
       cm.syntaxHighlighting(words),
       cm.keymap.of([cm.indentWithTab, ...cm.historyKeymap, ...cm.defaultKeymap]),
-      cm.EditorView.contentAttributes.of({ "aria-label": `code of ${name}`, "aria-describedby": keys.id }),
+      cm.EditorView.contentAttributes.of({ "aria-label": `code of ${name}`, "aria-describedby": keys.id, tabindex: "0" }),
       cm.EditorView.updateListener.of(({ docChanged }) => docChanged && changed()),
     ],
   });
