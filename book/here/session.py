@@ -15,6 +15,7 @@ import html
 import io
 import json
 import linecache
+import logging
 import os
 import sys
 import traceback
@@ -151,6 +152,7 @@ def told(error):
     return "".join(whole.format()).rstrip()
 
 
+logging.getLogger("matplotlib").setLevel("ERROR")  # which warns that it cannot keep its list of fonts
 sys.stdout, sys.stderr = Told("stdout"), Told("stderr")
 SPACE = {"__name__": "__main__", "display": display}
 SPACE["__builtins__"] = {**vars(builtins), "__import__": import_in_cell}

@@ -226,7 +226,7 @@ def test_a_chapter_runs_and_what_cannot_keeps_its_output(browser, address):  # n
         return desk.box(cell).locator(".cell_output pre").first.text_content().strip()
 
     shown = desk.run("prove-run")
-    assert shown.strip() == stored("prove-run") and desk.box("direct-proof").locator(".stderr").count() == 0
+    assert shown.strip() == stored("prove-run") and desk.page.locator(".here-output .stderr").count() == 0
     drawn = desk.box("integers-picture")
     assert drawn.locator(".here-output figcaption").is_visible()
     assert drawn.locator(".here-output img").get_attribute("src").startswith("data:image/svg+xml")
@@ -241,6 +241,21 @@ def test_a_chapter_runs_and_what_cannot_keeps_its_output(browser, address):  # n
     desk.box("example").get_by_role("button", name="Reset").click()
     assert desk.run("integers-shipped").strip() == stored("integers-shipped")
     assert desk.foreign == []
+    desk.context.close()
+
+
+def test_a_cell_of_more_than_a_minute_is_left_out(browser, address):  # noqa: F811
+    desk = Desk(browser, address, CHAPTER)
+    desk.page.clock.install()
+    desk.run("depth")
+    desk.editor("example").fill("while True:\n    pass")
+    desk.box("example").get_by_role("button", name="Run", exact=True).click()
+    desk.page.locator("div.cell[aria-busy]", has=desk.editor("example")).wait_for()
+    desk.page.wait_for_timeout(3000)  # it has begun
+    desk.page.clock.fast_forward(60_000)
+    desk.says("1 of ")
+    assert "it takes more than a minute" in desk.box("example").locator(".here-output").inner_text()
+    assert desk.box("example").locator(".cell_output").first.is_visible()
     desk.context.close()
 
 
