@@ -93,7 +93,7 @@ async function prove(event) {
       const complete = (text + data.text).split("\n");
       text = complete.pop();
       for (const line of complete) show(JSON.parse(line));
-    } else if (data.kind === "error") wrong = data.text.split("\n").pop();
+    } else if (["error", "left"].includes(data.kind)) wrong = data.text.split("\n").pop();
     else if (data.kind === "done") ended(wrong || "Done.");
   };
   const source = `import json\nfrom handgrad.page.sheet import outcomes\n
