@@ -231,7 +231,10 @@ class Given:
             behind = itertools.takewhile(lambda c: not c.relations, conditions[place + 1 :])
             if condition.relations:
                 _quantified(condition, [t.value for c in behind for side in c.sides for t in side])
-            self._condition(local, condition, restrictions)
+            of = self._condition(local, condition, restrictions)
+            words = " ".join(c.words for c in conditions[place : place + 2])
+            if of and not re.search(r"\b(all|every|each)\b", words):
+                raise Unreadable(f"a condition on the index {min(of)}: write it for all {min(of)}")
         claims, sentence = [], None
         for statement in rest:
             if statement in conditions:
@@ -285,16 +288,18 @@ class Given:
 
     @staticmethod
     def _condition(reading, statement, restrictions):
-        """Take a condition for granted."""
+        """Take a condition for granted. Returns the indices whose every value it is about."""
         if statement.relations == ("=",):
             letter = _single_letter(statement.sides[0])
             if letter and letter.base in reading.sizes and not letter.below:
                 reading.sizes[letter.base] = _size_product(reading, statement.sides[1])
-                return
+                return set()
             if letter:
-                reading.put(letter, statement.sides[1])
-                return
+                return reading.put(letter, statement.sides[1])
+        before = len(restrictions)
         for left, relation, right in zip(statement.sides, statement.relations, statement.sides[1:]):
+            if relation not in RELATIONS:
+                raise Unreadable(f"the relation {relation} in a condition")
             sentence = Sentence(reading)
             sides = sentence.side(left), sentence.side(right)
             restrictions.append((sides[0], relation, sides[1]))
@@ -302,6 +307,7 @@ class Given:
             for name in filter(None, named):  # x > 0 says what the letter is
                 if relation != "≠" and reading.numbers[name].kind in ("positive", "within"):
                     reading.numbers[name] = reading.numbers[name]._replace(kind="array", below=())
+        return {p.name for r in restrictions[before:] for t in r[::2] for p in places_of(t)}
 
     # ---- proofs
 
@@ -595,6 +601,8 @@ class _placed:
     def __exit__(self, kind, error, trace):
         if isinstance(error, (Unreadable, AssertionError)) and not str(error).startswith(self.label):
             error.args = (f"{self.label}: {error}",)
+        if kind is ValueError:  # such as x_j beside x_tj, in sums of every size
+            raise Unreadable(f"{self.label}: {error}") from error
         return False
 
 

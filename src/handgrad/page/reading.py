@@ -415,7 +415,10 @@ class Reading:
         return (*places[:at], last, *places[at + 1 :]), term("choose", case, bodies)
 
     def put(self, letter, side):
-        """Give a free letter a value from here on, as the condition of a claim does: ε = 0, p_tj = 1/V."""
+        """Give a free letter a value from here on, as the condition of a claim does: ε = 0, p_tj = 1/V.
+
+        Returns the indices of its entries.
+        """
         name, below, above = self.resolve(letter)
         if above or name in self.definitions or letter.gradient:
             raise Unreadable(f"the condition on {letter} is no value of a free letter")
@@ -428,6 +431,7 @@ class Reading:
         for place, axis in zip(places, axes[len(axes) - len(places) :]):
             sentence.within(place, Range(axis))
         self.definitions[name] = Definition(name, tuple(places), sentence.scalar(body))
+        return {p.name for p in places}
 
     def _paired(self, places, name, label):
         if all(isinstance(p, (Place, tuple, int)) and not isinstance(p, Term) for p in places):
