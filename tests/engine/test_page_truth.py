@@ -350,6 +350,13 @@ CASES = {
             r"\sum_j g_j^2 > 0",
             r"e^z > 1 + z",
             r"-\sum_j q_j \ln q_j < \ln D",
+            r"p (1 - p) < \frac14",
+            r"z^2 + 1 > 2z",
+            r"D > 1",
+            r"D^2 > D",
+            r"q_j < 1",
+            r"\sum_j b_j \ge 1",
+            r"[g_i = g_j] = \delta_{ij}",
         ],
     ),
 }  # fmt: skip

@@ -597,16 +597,16 @@ def with_examples(e):
 # ---------------------------------------------------------------------------------------------------- numbers
 
 
-def draw(reading, rng, small=False, wide=False):
+def draw(reading, rng, small=False, wide=False, equal=None):
     """Sizes and values for all free letters, {size: int} and {name: array}.
 
-    Sizes are all different, unless they are asked to be small; wide: each letter has a scale of its own,
-    from 1/30 to 30.
+    Sizes are all different, unless they are asked to be small, or equal to a number; wide: each letter has a
+    scale of its own, from 1/30 to 30.
     """
     atoms = sorted({s for sizes in reading.sizes.values() for s in sizes if isinstance(s, str)})
     least = 3 if len(atoms) < 4 else 2  # of two numbers too much is true
     spread = rng.permutation(np.arange(least, max(4, len(atoms)) + 2))
-    sizes = {name: int(2 + n % 2 if small else n) for name, n in zip(atoms, spread)}
+    sizes = {name: equal or int(2 + n % 2 if small else n) for name, n in zip(atoms, spread)}
     for name, product in reading.sizes.items():  # where F = 4D, arrays have axes of length F
         if name not in sizes:
             sizes[name] = math.prod(sizes.get(s, s) for s in product)

@@ -396,7 +396,8 @@ class Given:
             sizes, values = _restricted(reading, restrictions, rng, small, wide=n >= count)
             if not any(_differentiates(t) for c in claims for t in c[::2]):
                 self._at_zero(reading, claims, restrictions, sizes, values, rng)
-                self._at_ties(reading, claims, restrictions, sizes, values)
+                if n == 0:
+                    self._at_corners(reading, claims, restrictions, rng)
             for left, relation, right in claims:
                 for case, seen in _compare(reading, sizes, values, left, relation, right, rng).items():
                     cases.setdefault(case, set()).update(seen)
@@ -418,23 +419,30 @@ class Given:
                     _compare(reading, sizes, at_zero, left, relation, right, rng)
 
     @staticmethod
-    def _at_ties(reading, claims, restrictions, sizes, values):
-        """See that < and > are so where all entries of an array are one number, and where this is 0."""
-        strict = [claim for claim in claims if claim[1] in "<>"]
-        for level in (1, 0) if strict else ():
-            tied = dict(values)
+    def _at_corners(reading, claims, restrictions, rng):
+        """See that bounds are so where all numbers are 0, 1, −1 or at an end, and sizes are equal."""
+        bounds = [claim for claim in claims if claim[1] in "<>≤≥"]
+        for level, size in itertools.product((0, 1, -1), (1, 3)) if bounds else ():
+            sizes, values = draw(reading, rng, equal=size)
             for name, value in values.items():
-                if (kind := reading.array(name).kind) in ("array", "positive", "distribution"):
-                    tied[name] = np.full_like(value, np.mean(value) * (level if kind == "array" else 1))
-            for left, relation, right in strict:
-                walk = Torch(reading, sizes, tied, depth_of(reading, left, right))
+                array = reading.array(name)
+                if array.kind in ("positive", "distribution"):
+                    values[name] = np.full_like(value, np.mean(value))
+                elif array.kind == "within":
+                    ends = [float(x) for x in array.below.strip("()[]{} ").split(",")]
+                    tied = (min(ends), max(ends)) if "{" in array.below else (np.mean(ends),) * 2
+                    values[name] = np.full_like(value, tied[level == 1], dtype=float)
+                elif array.kind == "array":
+                    values[name] = np.full_like(value, level)
+            for left, relation, right in bounds:
+                walk = Torch(reading, sizes, values, depth_of(reading, left, right))
                 if not all(_true(walk, r) for r in restrictions):
                     continue
                 for at in _everywhere(walk, left, right):
                     a, b = (_value(walk, t, at) for t in (left, right))
-                    if math.isfinite(a) and math.isfinite(b) and not _related(a, relation, b, 0.0):
+                    if math.isfinite(a) and math.isfinite(b) and not _related(a, relation, b, 1e-9):
                         raise AssertionError(
-                            f"not {relation} at equal numbers: left = {a:.9g}, right = {b:.9g}"
+                            f"not {relation} at {sizes} and equal numbers: left = {a:.9g}, right = {b:.9g}"
                         )
 
     def number(self, label, part=-1, **values):
@@ -685,9 +693,9 @@ def _free_number(t):
 
 
 def _compared(t):
-    """The letters without indices that a Term compares with something, or takes the sign of."""
+    """The letters that a Term compares with something, or takes the sign of."""
     if isinstance(t, Term) and (t.kind == "relation" or t.kind == "function" and t.parts[0] == "sign"):
-        return [name for part in t.parts[1:] if (name := _free_number(part))]
+        return [part.parts[0] for part in t.parts[1:] if isinstance(part, Term) and part.kind == "entry"]
     return [name for part in t for name in _compared(part)] if isinstance(t, tuple) else []
 
 
