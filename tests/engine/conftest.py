@@ -1,0 +1,9 @@
+"""What several files of these tests take."""
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(16)
