@@ -44,6 +44,9 @@ def processes():
     processes.close()
 
 
+IN_MACHINE = {"processor", "caches", "vectors", "cores", "NumPy", "PyTorch", "numba", "system", "Python"}
+
+
 def test_every_variant_took_part(record):
     tiny = record["sizes"]["tiny"]
     assert set(tiny["variants"]) | set(tiny["absent"]) == set(VARIANTS)
@@ -52,19 +55,7 @@ def test_every_variant_took_part(record):
     assert set(tiny["alone"]) == {HAND, f"{HAND}, torch's product", EAGER}
     assert set(tiny["products"]) == {"numpy", "torch"} and min(tiny["products"].values()) > 0
     assert all(set(part["times"]) == race.GROWING.keys() for part in record["growth"].values())
-    wanted = {
-        "processor",
-        "caches",
-        "vectors",
-        "cores",
-        "NumPy",
-        "PyTorch",
-        "numba",
-        "system",
-        "Python",
-        "load before",
-    }
-    assert wanted <= set(record["machine"])
+    assert IN_MACHINE | {"load before"} <= set(record["machine"])
 
 
 def test_ratios_and_shares_follow_from_the_times(record):
@@ -86,36 +77,34 @@ def test_ratios_and_shares_follow_from_the_times(record):
         assert products + sum(row["lost"].values()) == pytest.approx(sum(row["parts"].values()))
 
 
-def test_the_products_of_the_limit_are_those_that_are_counted(monkeypatch):
-    """Attention comes twice: for all pairs, and in blocks, here of one query."""
-    counted, matmul = [], np.matmul
-
-    def counting(x, y, out):
-        counted.append(x.size * y.shape[-1])
-        return matmul(x, y, out=out)
-
-    monkeypatch.setattr(np, "matmul", counting)
-    variants.limit("numpy", TINY, 1, "cpu", queries=1).run()
-    pairs = 3 * TINY.B * TINY.N * 2 * TINY.D * TINY.T * (TINY.T + 1) // 2
-    wanted = race.operations(TINY)
-    assert 2 * (sum(counted) - pairs) == wanted["flops"]
-    assert wanted["flops_causal"] == wanted["flops"] - 2 * pairs * (TINY.T - 1) / (TINY.T + 1)
-
-
-def test_each_block_multiplies_arrays_of_its_own(monkeypatch):
-    """Else those of the second block would still be in the cache."""
-    written, matmul = [], np.matmul
+@pytest.fixture
+def products(monkeypatch):
+    """What numpy.matmul multiplies from now on: (the number of multiply-adds, where the result begins)."""
+    noted, matmul = [], np.matmul
 
     def noting(x, y, out):
-        written.append(out.ctypes.data)
+        noted.append((x.size * y.shape[-1], out.ctypes.data))
         return matmul(x, y, out=out)
 
     monkeypatch.setattr(np, "matmul", noting)
-    step = variants.limit("numpy", TINY._replace(N=3), 1, "cpu", queries=TINY.T)
-    step.run()
+    return noted
+
+
+def test_the_products_of_the_limit_are_those_that_are_counted(products):
+    """Attention comes twice: for all pairs, and in blocks, here of one query."""
+    variants.limit("numpy", TINY, 1, "cpu", queries=1).run()
+    pairs = 3 * TINY.B * TINY.N * 2 * TINY.D * TINY.T * (TINY.T + 1) // 2
+    wanted = race.operations(TINY)
+    assert 2 * (sum(count for count, _ in products) - pairs) == wanted["flops"]
+    assert wanted["flops_causal"] == wanted["flops"] - 2 * pairs * (TINY.T - 1) / (TINY.T + 1)
+
+
+def test_each_block_multiplies_arrays_of_its_own(products):
+    """Else those of the second block would still be in the cache."""
+    variants.limit("numpy", TINY._replace(N=3), 1, "cpu", queries=TINY.T).run()
     attention = 2 * 3 * 4  # the scores and their gradient share an array, outputs and dq another
     linear = 3 * 3 * (4 + 2) + 3
-    assert len(set(written)) == attention + linear
+    assert len({start for _, start in products}) == attention + linear
 
 
 def losses(build, size=TINY):
@@ -148,24 +137,15 @@ def test_a_wrong_gradient_is_refused(product, factor, monkeypatch):
                 race.check("W_Q", losses(build), reference)
 
 
-UNEVEN = TINY._replace(B=3)
-
-
-def test_two_threads_of_eager_have_the_losses_of_the_reference():
-    reference = losses(partial(variants.readable, dtype=np.float64), UNEVEN)
-    race.check(EAGER_HALVES, losses(variants.eager_halves, UNEVEN), reference)
-
-
-@pytest.mark.parametrize("weights", [(0.5, 0.5), (1, 1), (2 / 3, 1 / 3), (1 / 3, 0)])
-def test_wrong_weights_of_two_threads_are_refused(weights, monkeypatch):
-    reference = losses(partial(variants.readable, dtype=np.float64), UNEVEN)
-    rows = [rows for rows, _ in variants.halves(3)]
-    monkeypatch.setattr(variants, "halves", lambda B: list(zip(rows, weights)))
-    with pytest.raises(race.WrongLossError, match="expected the losses"):
-        race.check(EAGER_HALVES, losses(variants.eager_halves, UNEVEN), reference)
-
-
-def test_one_sequence_cannot_be_shared_out_among_threads():
+def test_two_threads_of_eager_have_the_losses_of_the_reference_and_with_wrong_weights_not(monkeypatch):
+    uneven = TINY._replace(B=3)
+    reference, rows = losses(partial(variants.readable, dtype=np.float64), uneven), variants.halves(3)
+    race.check(EAGER_HALVES, losses(variants.eager_halves, uneven), reference)
+    for weights in ((0.5, 0.5), (1, 1), (2 / 3, 1 / 3), (1 / 3, 0)):
+        wrong = [(own, weight) for (own, _), weight in zip(rows, weights)]
+        monkeypatch.setattr(variants, "halves", lambda B, wrong=wrong: wrong)
+        with pytest.raises(race.WrongLossError, match="expected the losses"):
+            race.check(EAGER_HALVES, losses(variants.eager_halves, uneven), reference)
     with pytest.raises(variants.AbsentError, match="one sequence"):
         variants.eager_halves(TINY._replace(B=1), 2, "cpu")
 
@@ -301,11 +281,14 @@ def test_the_interval_of_a_median():
     assert report.interval([1, 2, 3]) == report.interval([1, 2, 3]) == (1, 3)
 
 
-def test_a_race_waits_for_an_idle_machine():
+def test_a_race_waits_for_an_idle_machine_until_its_patience_ends():
     loads, slept, said = iter([1.0, 0.5, 0.2, 9.0]), [], []
     told = {"load": lambda: (next(loads), 0, 0), "sleep": slept.append, "say": said.append}
     assert machine.wait_until_idle(300, **told) == 0.2
     assert slept == [10, 10] and "load 1.00" in said[0] and len(said) == 2
+    busy = told | {"load": lambda: (2.0, 0, 0)}
+    assert machine.wait_until_idle(25, **busy) == 2.0 and slept[2:] == [10, 10, 5]
+    assert machine.wait_until_idle(0, **busy) == 2.0 and len(slept) == 5
 
 
 def test_ideas_are_not_measured_on_a_busy_machine(monkeypatch, capsys):
@@ -317,7 +300,11 @@ def test_ideas_are_not_measured_on_a_busy_machine(monkeypatch, capsys):
     assert "expected a load of at most 0.3, got 2.23" in capsys.readouterr().err
 
 
-def test_caches_are_named(tmp_path):
+MKL = "- Intel(R) oneAPI Math Kernel Library Version 2024.2-Product Build 2024\nBLAS_INFO=mkl"
+
+
+def test_the_machine_is_described(tmp_path, monkeypatch):
+    """Its caches, the processor with its widest vectors, and who multiplies for torch."""
     sizes = [("1", "Data", "48K"), ("1", "Instruction", "32K"), ("2", "Unified", "2048K")]
     for number, values in enumerate(sizes):
         (tmp_path / f"index{number}").mkdir()
@@ -325,35 +312,15 @@ def test_caches_are_named(tmp_path):
             (tmp_path / f"index{number}" / name).write_text(value + "\n")
     assert machine.caches(tmp_path) == "L1d 48K, L1i 32K, L2 2048K"
     assert machine.caches(tmp_path / "nowhere") == "unknown"
-
-
-def test_its_patience_ends():
-    slept = []
-    busy = {"load": lambda: (2.0, 0, 0), "sleep": slept.append, "say": lambda line: None}
-    assert machine.wait_until_idle(25, **busy) == 2.0 and slept == [10, 10, 5]
-    assert machine.wait_until_idle(0, **busy) == 2.0 and len(slept) == 3
-
-
-@pytest.mark.parametrize(
-    "flags, vectors", [("sse4_2 avx avx2 avx512f", "avx512f"), ("sse4_2 avx2", "avx2"), ("sse4_2", "sse4_2")]
-)
-def test_the_processor_has_a_name_and_its_widest_vectors(flags, vectors):
-    info = f"processor\t: 0\nmodel name\t: A Good One\nflags\t\t: fpu {flags} ht\n"
-    assert machine.processor(info) == ("A Good One", vectors)
-
-
-def test_where_nothing_is_told_of_the_vectors(monkeypatch):
+    for flags in ("sse4_2 avx avx2 avx512f", "sse4_2 avx2", "sse4_2"):
+        info = f"processor\t: 0\nmodel name\t: A Good One\nflags\t\t: fpu {flags} ht\n"
+        assert machine.processor(info) == ("A Good One", flags.split()[-1])
     for name, vectors in {"aarch64": "neon", "riscv64": "unknown"}.items():
         monkeypatch.setattr(machine.platform, "machine", lambda name=name: name)
         assert machine.processor("processor: 0\n")[1] == vectors
-
-
-def test_the_products_of_torch_have_a_name():
-    mkl = "- Intel(R) oneAPI Math Kernel Library Version 2024.2-Product Build 2024\nBLAS_INFO=mkl"
-    assert machine.blas_of_torch(mkl) == "MKL 2024.2"
-    assert machine.blas_of_torch("OpenBLAS 0.3.30 BLAS_INFO=open") == "OpenBLAS 0.3.30"
-    assert machine.blas_of_torch("- Build settings: BLAS_INFO=open, X=1") == "OpenBLAS"
-    assert machine.blas_of_torch("") == "unknown"
+    built = {MKL: "MKL 2024.2", "OpenBLAS 0.3.30 BLAS_INFO=open": "OpenBLAS 0.3.30", "": "unknown"}
+    built["- Build settings: BLAS_INFO=open, X=1"] = "OpenBLAS"
+    assert {text: machine.blas_of_torch(text) for text in built} == built
 
 
 def test_a_power_is_found_again():
