@@ -1,360 +1,283 @@
-"""Edits that change nothing: why, for a function and a part of the place of each edit.
+"""Edits that change nothing: why, a part of the place of each edit, and the functions in which it is one.
 
 No other edit of the functions of `mutants_of_models` passes its cases, and for each part there is one.
 """
 
-TERMS = "terms and factors may change places"
-KEYS = "the order of the keys is not felt"
-APART = "these are computed apart from each other, in any order"
-TWICE = "exchanged in the cache, and exchanged again where they are used"
-MEAN = "dx of LayerNorm has mean 0 already"
-SOFTMAX = "the softmax takes away what all entries of a row share"
-SUM = "the rows of dS sum to 0 already"
-SCRATCH = "these numbers are written before they are read"
-RETURNED = "what is returned is used, and not the array that was given for it"
-KIND = "it is asked for its library, type or length only"
-DEVICE = "it brings arrays to the device of the parameters; on a CPU torch takes NumPy's as they are"
-SPEED = "it is slower or quicker, or takes more memory or less"
-FLAGS = "0 and 1 are their own roots and squares"
-INFINITE = "twice and half of infinity are infinity, and of 0 are 0"
-REST = "what is too much in the list is never asked for"
-NO_DROPOUT = "without keep, p is not asked"
-SAME_ARRAY = "both names are one array there"
-ZERO = "the start of a sum or product: 0 times anything, its root, its square and -0 are 0"
-ONES = "1 is its own root and square, and as a factor or divisor it changes nothing"
-TYPE = "it makes a number one of the arrays' own type, which is felt in float32 only, as slowness"
-EQUAL = "where the two are equal, either may be taken"
-NEGATIVE = "NumPy reads any negative length as what is left"
-START = "where a worker's memory began is felt by the other worker only"
-LONGER = "a slice ends where its array does"
-
-SAME = {
-    "blocks.normalize_backward": {
-        "In `dx`: the mean is taken away from `dx`.": MEAN,
+WHY = {
+    # why: {part of a place: "module: functions; module: functions"}
+    "terms and factors may change places": {
+        "In all of `dy + dh`: `dh` and `dy` are exchanged.": "blocks: sublayer_backward",
+        "`dx` and `dmemory` are exchanged, at the left.": "blocks: self_attend_backward",
+        "Everywhere: `dmemory` and `dx` are exchanged.": "blocks: self_attend_backward",
+        "`min` is given": "memory: shares; step: attention",
+        "`r` and `y` are exchanged": "loops: exp",
+        "are exchanged": (
+            "loops: normalize_backward dropped_sum softmax_backward cross_entropy active active_backward "
+            "largest gelu_gate"
+        ),
+        "belongs to": "loops: cross_entropy active active_backward gelu_gate gelu_slope gelu_tanh_gate",
+        "`max` is given": "loops: largest",
+        "`drop` is given": "step: attention attention_backward",
+        "`multiply` is given": "step: drop",
+        "`add` is given": "step: add_heads",
     },
-    "blocks.sublayer_backward": {
-        "`dy` stands where `dh` should, in `normalize_backward(dh, output)`": SAME_ARRAY,
-        "In all of `dy + dh`: `dh` and `dy` are exchanged.": TERMS,
+    "the order of the keys is not felt": {
+        "`own.items()` is run through the other way round": "model: head_backward",
+        "`grads.items()` is run through the other way round": "model: backward",
+        "`keeps` is run through the other way round": "sharing: next_keep_of",
+        "`batch.items()` is run through the other way round": "sharing: arguments_of",
     },
-    "blocks.self_attend_backward": {
-        "`dx` and `dmemory` are exchanged, at the left.": TERMS,
-        "Everywhere: `dmemory` and `dx` are exchanged.": TERMS,
+    "these are computed apart from each other, in any order": {
+        "is run through the other way round": (
+            "sharing: gradients_of_others added_up; step: multi_head multi_head_backward"
+        ),
+        "run through the other way round": (
+            "loops: normalize normalize_backward scale_shift dropped_sum softmax softmax_backward turn "
+            "scatter_add cross_entropy adamw active active_backward largest"
+        ),
     },
-    "model.head_backward": {
-        "`own.items()` is run through the other way round": KEYS,
+    "exchanged in the cache, and exchanged again where they are used": {
+        "Everywhere: `k` and `v` are exchanged": "step: attention_backward",
+        "`k` and `v` are exchanged": "step: multi_head",
+        "Everywhere: `x` and `y` are exchanged": "step: head_backward",
     },
-    "model.backward": {
-        "`grads.items()` is run through the other way round": KEYS,
-        "`of_decoder` stands where `grads` should": SAME_ARRAY,
+    "dx of LayerNorm has mean 0 already": {
+        "In `dx`: the mean is taken away from `dx`.": "blocks: normalize_backward",
     },
-    "model.loss_and_gradients": {
-        "In `targets`: `like` is left out": DEVICE,
-        "In `(loss, counted)`: the mean is taken away from `logits`.": SOFTMAX,
+    "the softmax takes away what all entries of a row share": {
+        "In `(loss, counted)`: the mean is taken away from `logits`.": "model: loss_and_gradients",
     },
-    "sharing.weighted_targets": {
-        "`intp` stands where `asarray` should": "both make an array of integers",
-        "a root is taken of `counted`": FLAGS,
-        "`counted` stands there twice": FLAGS,
+    "the rows of dS sum to 0 already": {
+        "the mean is taken away from `ds`": "step: attention_backward",
     },
-    "sharing.keeps_of": {
-        "the factor `2` is too many, at `keeps`": REST,
+    "these numbers are written before they are read": {
+        "`empty(size + line, dtype)`": "memory: empty",
+        "the factor `x` is too many, at `step.buffers`": "step: sublayer",
+        "`after` and `before` are exchanged": "step: sublayer",
+        "at `step.buffers[0]`": "step: sublayer_backward",
+        "`step.buffers[0]` ": "step: sublayer_backward",
+        "the mean is taken away from `dmemory`": "step: part_forward",
+        "the mean is taken away from `logits`": "step: part_forward",
     },
-    "sharing.next_keep_of": {
-        "`keeps` is run through the other way round": KEYS,
-        "`site == 'attention'` is not asked: it is always False": "it gets four axes where it is used",
-        "stands where 1 should, in `-1`": "NumPy reads any negative length as what is left",
-        "the factor `2` is too many, at `1`": "NumPy reads any negative length as what is left",
+    "what is returned is used, and not the array that was given for it": {
+        "In `(x, normed)`: the mean is taken away from `x`": "step: embed stack",
+        "In `drop(x, keep, config.p, out=x)`: the mean": "step: embed",
+        "the mean is taken away from": "step: multi_head_backward",
+        "In `dx`: the mean is taken away from `x`": "step: feed_forward_backward",
+        "the mean is taken away from `before`": "step: sublayer",
+        "the mean is taken away from `dh`": "step: sublayer_backward",
+        "In `(y, normed)`: the mean is taken away from `y`": "step: head",
+        "the mean is taken away from `y`": "step: head_backward",
+        "the mean is taken away from `x`": "step: head_backward",
     },
-    "sharing.arguments_of": {
-        "`batch.items()` is run through the other way round": KEYS,
-        "the factor `2` is too many, at `keeps_of(": REST,
+    "it is asked for its library, type or length only": {
+        "In `first`: -1 stands where 0 should": "step: attention_backward",
+        "In `keep`: -1 stands where 0": "step: multi_head",
+        "In `the result`: ": "step: multi_head",
+        'stands where "k" should': "step: multi_head_backward",
+        'stands where "v" should': "step: multi_head_backward",
+        "In `check_like('dlogits', dlogits, parts[0]['logits'], shape)`: -1 stands where 0 should": (
+            "step: backward"
+        ),
+        "`total` stands where `params` should, in `others": "step: loss_and_gradients",
     },
-    "sharing.receiving": {
-        "is run through the other way round": SPEED,
-        "`arrays + leaves` has lost its": SPEED,
-        "is not asked: it is always True": SPEED,
-        "+ 1` stands where `len(": SPEED,
-        "In `workspace.received`: the line `workspace.received = ": SPEED,
+    "it brings arrays to the device of the parameters; on a CPU torch takes NumPy's as they are": {
+        "In `targets`: `like` is left out": "model: loss_and_gradients",
     },
-    "sharing.gradients_of_others": {
-        "is run through the other way round": APART,
+    "it is slower or quicker, or takes more memory or less": {
+        "is run through the other way round": "sharing: receiving",
+        "`arrays + leaves` has lost its": "sharing: receiving",
+        "is not asked: it is always True": "sharing: receiving",
+        "+ 1` stands where `len(": "sharing: receiving",
+        "In `workspace.received`: the line `workspace.received = ": "sharing: receiving",
+        "`leaf.ndim == 1` is not asked: it is always True": "sharing: added_up",
+        "is squared": "memory: empty",
+        "`LINE // dtype.itemsize + 1`": "memory: empty",
+        "the factor `2` is too many, at `LINE": "memory: empty",
+        "the factor `2` is too many, at `size`": "memory: empty",
+        "the factor `2` is too many, at `line`": "memory: empty",
+        "`smoothing > zero` is not asked": "loops: cross_entropy",
+        "`smoothing >= zero`": "loops: cross_entropy",
+        "In `whole`: ": "loops: largest",
+        "In `room`: ": "step: attention multi_head",
+        "In `is_kept`: ": "step: attention",
+        "`is_kept` is not asked": "step: attention",
+        "stands where `room` should": "step: attention",
+        "the line `arena.used = used` is left out": "step: attention",
+        "In `used`: the factor": "step: attention",
+        "`a is None` is not asked": "step: attention_backward",
+        "step.kept // len(jobs)": "step: multi_head",
+        "`len(jobs) + 1`": "step: multi_head",
+        "`step.b` stands where `step.kept`": "step: multi_head",
+        "is not asked: it is always False": "step: sublayer_backward",
+        "`min` is": "step: stack",
+        "`max` is": "step: stack",
+        "in `max(32, T // 4)`": "step: stack",
+        "in `T // 4`": "step: stack",
+        "`T // 4 + 1`": "step: stack",
+        "stands where `workspace.": "step: stack",
+        "stands where `T` should, in `step = ": "step: stack",
+        "`B` stands where `T` should, in `for rows in workspace.pieces": "step: loss_and_gradients",
+        "`out is None` is not asked: it is always False": "step: linear",
+        "`first and x.shape[2] == 1` is not asked: it is always False": "step: add_heads",
+        "`x.shape[2] == 1` is not asked: it is always False": "step: add_heads",
+        "0 stands where 1 should": "step: add_heads",
     },
-    "sharing.added_up": {
-        "is run through the other way round": APART,
-        "`optree.tree_leaves(grads)` has lost its first": "the first leaf is a matrix",
-        "`leaf.ndim == 1` is not asked: it is always True": SPEED,
+    "0 and 1 are their own roots and squares": {
+        "a root is taken of `counted`": "sharing: weighted_targets",
+        "`counted` stands there twice": "sharing: weighted_targets",
+        "`one if x > zero else zero`": "loops: relu_gate",
+        "`gate`": "loops: relu_slope",
     },
-    "memory.empty": {
-        "is squared": SPEED,
-        "`LINE // dtype.itemsize + 1`": SPEED,
-        "the factor `2` is too many, at `LINE": SPEED,
-        "the factor `2` is too many, at `size`": SPEED,
-        "the factor `2` is too many, at `line`": SPEED,
-        "`empty(size + line, dtype)`": SCRATCH,
+    "twice and half of infinity are infinity, and of 0 are 0": {
+        "belongs to `own * scale`": "loops: dropped_sum",
+        "infinity`": "loops: softmax largest",
+        "`0` stands there twice": "step: embed",
     },
-    "memory.shares": {
-        "`min` is given": TERMS,
+    "what is too much in the list is never asked for": {
+        "the factor `2` is too many, at `keeps`": "sharing: keeps_of",
+        "the factor `2` is too many, at `keeps_of(": "sharing: arguments_of",
+        "at `arena.each(jobs, of_heads)`": "step: multi_head",
     },
-    "loops.exp": {
-        "`zero`": ZERO,
-        "at `half`": "a quarter is as good: the rest of the division by ln 2 is still small",
-        "`series` has lost its first": "a term below the rounding",
-        "`x < lowest` is not asked": "the last line sees to it",
-        "`x <= lowest`": EQUAL,
-        "`x >= highest`": EQUAL,
-        "`integer` is left out": TYPE,
-        "`r` and `y` are exchanged": TERMS,
+    "without keep, p is not asked": {
+        "-1 stands where 0 should, in `active(": "step: head",
+        "-1 stands where 0 should, in `active_backward(": "step: head_backward",
     },
-    "loops.normalize": {
-        "run through the other way round": APART,
-        "In `variance`: the ": "the other factor has mean 0 already",
-        "In `variance`: the factor": "the other factor has mean 0 already",
-        "`number` is left out": TYPE,
-        "`zero`": ZERO,
-        "`one`": ONES,
+    "both names are one array there": {
+        "`dy` stands where `dh` should, in `normalize_backward(dh, output)`": "blocks: sublayer_backward",
+        "`of_decoder` stands where `grads` should": "model: backward",
+        "`dropped` stands where `a` should": "step: attention_backward",
+        "`memory` stands where `dx` should": "step: multi_head_backward",
+        "this is `h`, and not yet `dx`": "step: multi_head_backward",
+        "this is `x`, and not yet `dx`": "step: feed_forward_backward head_backward",
+        "`h` stands where `x` should": "step: sublayer",
+        "In `dy`: ": "step: sublayer_backward",
+        "`y` stands where `x` should, in `linear(": "step: head",
+        "`y` stands where `dx` should": "step: head_backward",
+        "In `workspace, params`: -1 stands where 0 should": "step: backward",
     },
-    "loops.normalize_backward": {
-        "run through the other way round": APART,
-        "`number` is left out": TYPE,
-        "`zero`": ZERO,
-        "are exchanged": TERMS,
+    "the start of a sum or product: 0 times anything, its root, its square and -0 are 0": {
+        "`zero`": "loops: exp normalize normalize_backward softmax softmax_backward cross_entropy gelu_gate",
     },
-    "loops.scale_shift": {
-        "run through the other way round": APART,
+    "1 is its own root and square, and as a factor or divisor it changes nothing": {
+        "`one`": "loops: normalize gelu_gate gelu_tanh_gate silu_gate",
+        "`one`, in": "loops: softmax",
+        "`one` ": "loops: softmax",
     },
-    "loops.dropped_sum": {
-        "run through the other way round": APART,
-        "belongs to `own * scale`": INFINITE,
-        "are exchanged": TERMS,
+    "it makes a number one of the arrays' own type, which is felt in float32 only, as slowness": {
+        "`integer` is left out": "loops: exp",
+        "`number` is left out": "loops: normalize normalize_backward cross_entropy gelu_tanh_slope",
+        "`float` is left out": "step: cross_entropy",
     },
-    "loops.softmax": {
-        "run through the other way round": APART,
-        "`zero`": ZERO,
-        "infinity`": INFINITE,
-        "`exp(scale * (row[j] - top))`": "what all of a row share is divided away",
-        "`one`, in": ONES,
-        "`one` ": ONES,
+    "where the two are equal, either may be taken": {
+        "`x <= lowest`": "loops: exp",
+        "`x >= highest`": "loops: exp",
+        "]": "loops: largest",
+        "`u >= beyond` stands": "loops: gelu_tanh_gate",
     },
-    "loops.softmax_backward": {
-        "run through the other way round": APART,
-        "`zero`": ZERO,
-        "are exchanged": TERMS,
+    "NumPy reads any negative length as what is left": {
+        "stands where 1 should, in `-1`": "sharing: next_keep_of",
+        "the factor `2` is too many, at `1`": (
+            "sharing: next_keep_of; step: embed attention_backward multi_head embed_backward heads weights"
+        ),
+        "2 stands where 1 should": "step: embed attention_backward",
+        "2 stands where 1 should, in `-1`": "step: multi_head embed_backward heads weights",
     },
-    "loops.turn": {
-        "run through the other way round": APART,
-        "0 stands where 1 should": "half the width of all heads is at least the width of one",
+    "where a worker's memory began is felt by the other worker only": {
+        "In `the result`: ": "step: attention",
+        "In `start`: ": "step: attention",
     },
-    "loops.scatter_add": {
-        "run through the other way round": APART,
+    "a slice ends where its array does": {
+        "`len(h) + 1`": "step: active active_backward",
+        "`len(z) + 1`": "step: cross_entropy",
     },
-    "loops.cross_entropy": {
-        "run through the other way round": APART,
-        "`number` is left out": TYPE,
-        "`smoothing > zero` is not asked": SPEED,
-        "`smoothing >= zero`": SPEED,
-        "`zero`": ZERO,
-        "belongs to": TERMS,
-        "are exchanged": TERMS,
+    "both make an array of integers": {
+        "`intp` stands where `asarray` should": "sharing: weighted_targets",
     },
-    "loops.adamw": {
-        "run through the other way round": APART,
+    "it gets four axes where it is used": {
+        "`site == 'attention'` is not asked: it is always False": "sharing: next_keep_of",
     },
-    "loops.active": {
-        "run through the other way round": APART,
-        "belongs to": TERMS,
-        "are exchanged": TERMS,
+    "the first leaf is a matrix": {
+        "`optree.tree_leaves(grads)` has lost its first": "sharing: added_up",
     },
-    "loops.active_backward": {
-        "run through the other way round": APART,
-        "belongs to": TERMS,
-        "are exchanged": TERMS,
+    "a quarter is as good: the rest of the division by ln 2 is still small": {
+        "at `half`": "loops: exp",
     },
-    "loops.largest": {
-        "run through the other way round": APART,
-        "In `whole`: ": SPEED,
-        "`max` is given": TERMS,
-        "]": EQUAL,
-        "infinity`": INFINITE,
-        "are exchanged": TERMS,
+    "a term below the rounding": {
+        "`series` has lost its first": "loops: exp",
     },
-    "loops.relu_gate": {
-        "`one if x > zero else zero`": FLAGS,
+    "the last line sees to it": {
+        "`x < lowest` is not asked": "loops: exp",
     },
-    "loops.relu_slope": {
-        "`gate`": FLAGS,
+    "the other factor has mean 0 already": {
+        "In `variance`: the ": "loops: normalize",
+        "In `variance`: the factor": "loops: normalize",
     },
-    "loops.gelu_gate": {
-        "`x >= zero`": "at 0 both are 1/2",
-        "`zero`": ZERO,
-        "`one`": ONES,
-        "belongs to": TERMS,
-        "are exchanged": TERMS,
+    "what all of a row share is divided away": {
+        "`exp(scale * (row[j] - top))`": "loops: softmax",
     },
-    "loops.gelu_slope": {
-        "belongs to": TERMS,
+    "half the width of all heads is at least the width of one": {
+        "0 stands where 1 should": "loops: turn",
     },
-    "loops.gelu_tanh_gate": {
-        "`u >= beyond` stands": EQUAL,
-        "belongs to": TERMS,
-        "`one`": ONES,
+    "at 0 both are 1/2": {
+        "`x >= zero`": "loops: gelu_gate",
     },
-    "loops.gelu_tanh_slope": {
-        "`number` is left out": TYPE,
+    "0 times anything is 0": {
+        "`index` stands there twice": "step: embed",
     },
-    "loops.silu_gate": {
-        "`one`": ONES,
+    "any negative number says that all are seen": {
+        "2 stands where 1 should": "step: attention",
     },
-    "step.embed": {
-        "`0` stands there twice": INFINITE,
-        "`index` stands there twice": "0 times anything is 0",
-        "In `(x, normed)`: the mean is taken away from `x`": RETURNED,
-        "2 stands where 1 should": NEGATIVE,
-        "the factor `2` is too many, at `1`": NEGATIVE,
-        "In `drop(x, keep, config.p, out=x)`: the mean": RETURNED,
+    "both are new arrays": {
+        "In `dq, dk, dv`: they are in the wrong order": "step: multi_head_backward",
     },
-    "step.attention": {
-        "`min` is given": TERMS,
-        "In `room`: ": SPEED,
-        "`drop` is given": TERMS,
-        "In `is_kept`: ": SPEED,
-        "`is_kept` is not asked": SPEED,
-        "2 stands where 1 should": "any negative number says that all are seen",
-        "stands where `room` should": SPEED,
-        "the line `arena.used = used` is left out": SPEED,
-        "In `used`: the factor": SPEED,
-        "In `the result`: ": START,
-        "In `start`: ": START,
+    "it is as wide as that": {
+        "should, in `out=h`": "step: multi_head_backward",
     },
-    "step.attention_backward": {
-        "the mean is taken away from `ds`": SUM,
-        "Everywhere: `k` and `v` are exchanged": TWICE,
-        "`drop` is given": TERMS,
-        "`a is None` is not asked": SPEED,
-        "2 stands where 1 should": NEGATIVE,
-        "the factor `2` is too many, at `1`": NEGATIVE,
-        "In `first`: -1 stands where 0 should": KIND,
-        "`dropped` stands where `a` should": SAME_ARRAY,
+    "h is read to its end before y is written": {
+        "`after` stands where `before` should": "step: sublayer",
+        "Everywhere: `before` stands where `after` should": "step: sublayer",
     },
-    "step.multi_head": {
-        "is run through the other way round": APART,
-        "2 stands where 1 should, in `-1`": NEGATIVE,
-        "the factor `2` is too many, at `1`": NEGATIVE,
-        "In `room`: ": SPEED,
-        "In `keep`: -1 stands where 0": KIND,
-        "step.kept // len(jobs)": SPEED,
-        "`len(jobs) + 1`": SPEED,
-        "`step.b` stands where `step.kept`": SPEED,
-        "at `arena.each(jobs, of_heads)`": REST,
-        "In `the result`: ": KIND,
-        "`k` and `v` are exchanged": TWICE,
+    "either buffer is free by then": {
+        "In `h`: 1 stands where 0 should": "step: sublayer_backward",
+        "In `h`: -1 stands where 0 should": "step: sublayer_backward",
     },
-    "step.multi_head_backward": {
-        "is run through the other way round": APART,
-        "In `dq, dk, dv`: they are in the wrong order": "both are new arrays",
-        'stands where "k" should': KIND,
-        'stands where "v" should': KIND,
-        "should, in `out=h`": "it is as wide as that",
-        "`memory` stands where `dx` should": SAME_ARRAY,
-        "this is `h`, and not yet `dx`": SAME_ARRAY,
-        "the mean is taken away from": RETURNED,
+    "a list of as many empty lists": {
+        "`params[name]` is run through the other way round": "step: stack",
     },
-    "step.active": {
-        "`len(h) + 1`": LONGER,
+    "without padding, no token equals None": {
+        "In `config.pad is not None`: ": "step: stack",
     },
-    "step.feed_forward_backward": {
-        "this is `x`, and not yet `dx`": SAME_ARRAY,
-        "In `dx`: the mean is taken away from `x`": RETURNED,
+    "any other number says that it has been used": {
+        "In `workspace.uses`: ": "step: backward",
     },
-    "step.sublayer": {
-        "`h` stands where `x` should": SAME_ARRAY,
-        "`after` stands where `before` should": "h is read to its end before y is written",
-        "the mean is taken away from `before`": RETURNED,
-        "Everywhere: `before` stands where `after` should": "h is read to its end before y is written",
-        "the factor `x` is too many, at `step.buffers`": SCRATCH,
-        "`after` and `before` are exchanged": SCRATCH,
+    "a sum": {
+        "`workspace.pieces(share, T * config.F)` is run through the other way round": (
+            "step: loss_and_gradients"
+        ),
     },
-    "step.sublayer_backward": {
-        "is not asked: it is always False": SPEED,
-        "In `h`: 1 stands where 0 should": "either buffer is free by then",
-        "In `h`: -1 stands where 0 should": "either buffer is free by then",
-        "at `step.buffers[0]`": SCRATCH,
-        "`step.buffers[0]` ": SCRATCH,
-        "In `dy`: ": SAME_ARRAY,
-        "the mean is taken away from `dh`": RETURNED,
+    "each row of the gradient of the logits sums to 0 already": {
+        "the mean is taken away from `z`": "step: loss_and_gradients",
     },
-    "step.stack": {
-        "`params[name]` is run through the other way round": "a list of as many empty lists",
-        "In `config.pad is not None`: ": "without padding, no token equals None",
-        "In `(x, normed)`: the mean is taken away from `x`": RETURNED,
-        "`min` is": SPEED,
-        "`max` is": SPEED,
-        "in `max(32, T // 4)`": SPEED,
-        "in `T // 4`": SPEED,
-        "`T // 4 + 1`": SPEED,
-        "stands where `workspace.": SPEED,
-        "stands where `T` should, in `step = ": SPEED,
+    "they are ones already": {
+        "is left out of `ones(": "step: linear_backward",
     },
-    "step.head": {
-        "`y` stands where `x` should, in `linear(": SAME_ARRAY,
-        "In `(y, normed)`: the mean is taken away from `y`": RETURNED,
-        "-1 stands where 0 should, in `active(": NO_DROPOUT,
-    },
-    "step.head_backward": {
-        "`y` stands where `dx` should": SAME_ARRAY,
-        "this is `x`, and not yet `dx`": SAME_ARRAY,
-        "the mean is taken away from `y`": RETURNED,
-        "the mean is taken away from `x`": RETURNED,
-        "Everywhere: `x` and `y` are exchanged": TWICE,
-        "-1 stands where 0 should, in `active_backward(": NO_DROPOUT,
-    },
-    "step.part_forward": {
-        "the mean is taken away from `dmemory`": SCRATCH,
-        "the mean is taken away from `logits`": SCRATCH,
-    },
-    "step.backward": {
-        "In `check_like('dlogits', dlogits, parts[0]['logits'], shape)`: -1 stands where 0 should": KIND,
-        "In `workspace.uses`: ": "any other number says that it has been used",
-        "In `workspace, params`: -1 stands where 0 should": SAME_ARRAY,
-    },
-    "step.loss_and_gradients": {
-        "`total` stands where `params` should, in `others": KIND,
-        "`workspace.pieces(share, T * config.F)` is run through the other way round": "a sum",
-        "`B` stands where `T` should, in `for rows in workspace.pieces": SPEED,
-        "the mean is taken away from `z`": "each row of the gradient of the logits sums to 0 already",
-    },
-    "step.linear": {
-        "`out is None` is not asked: it is always False": SPEED,
-    },
-    "step.linear_backward": {
-        "is left out of `ones(": "they are ones already",
-    },
-    "step.embed_backward": {
-        "2 stands where 1 should, in `-1`": NEGATIVE,
-        "the factor `2` is too many, at `1`": NEGATIVE,
-    },
-    "step.drop": {
-        "`multiply` is given": TERMS,
-        "`out` stands where `x` should": "without keep, both are one array",
-    },
-    "step.heads": {
-        "2 stands where 1 should, in `-1`": NEGATIVE,
-        "the factor `2` is too many, at `1`": NEGATIVE,
-    },
-    "step.weights": {
-        "2 stands where 1 should, in `-1`": NEGATIVE,
-        "the factor `2` is too many, at `1`": NEGATIVE,
-    },
-    "step.add_heads": {
-        "`add` is given": TERMS,
-        "`first and x.shape[2] == 1` is not asked: it is always False": SPEED,
-        "`x.shape[2] == 1` is not asked: it is always False": SPEED,
-        "0 stands where 1 should": SPEED,
-    },
-    "step.active_backward": {
-        "`len(h) + 1`": LONGER,
-    },
-    "step.cross_entropy": {
-        "`float` is left out": TYPE,
-        "`len(z) + 1`": LONGER,
+    "without keep, both are one array": {
+        "`out` stands where `x` should": "step: drop",
     },
 }
+
+
+def by_function(why):
+    """{module.function: {part of a place: why}}."""
+    found = {}
+    for reason, parts in why.items():
+        for part, rooms in parts.items():
+            for room in rooms.split("; "):
+                module, names = room.split(": ")
+                for name in names.split():
+                    found.setdefault(f"{module}.{name}", {})[part] = reason
+    return found
+
+
+SAME = by_function(WHY)
