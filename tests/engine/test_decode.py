@@ -1,5 +1,6 @@
 """Searches, beside an enumeration of all sentences, and on models that they do not know."""
 
+import functools
 import inspect
 import itertools
 from dataclasses import replace
@@ -17,9 +18,12 @@ PAD, BOS, EOS = 0, 1, 2
 ENDS = {"bos": BOS, "eos": EOS, "pad": PAD}
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(16)
+def beam(*args, width=2, **options):
+    """The tokens of `decode.beam`: a search as `decode.greedy` is one."""
+    return decode.beam(*args, width=width, **options)[0]
+
+
+SEARCHES = decode.greedy, functools.partial(beam, width=3)
 
 
 def random_language(rng, V, B, sharpness=2.0):
@@ -132,20 +136,6 @@ def test_a_beam_of_width_one_is_greedy(alpha, rng):
     assert (greedy == EOS).any() and len({tuple(row) for row in greedy.tolist()}) > 10
 
 
-def test_the_score_is_that_of_the_sentence_and_wider_beams_win_on_average(rng):
-    next_logits = random_language(rng, V=5, B=40)
-    mean = []
-    for width in (1, 3, 9):
-        tokens, scores = decode.beam(next_logits, 40, width, max_length=6, alpha=0.6, **ENDS)
-        for row in range(40):
-            sentence = tokens[row].tolist()
-            sentence = sentence[: sentence.index(EOS) + 1] if EOS in sentence else sentence
-            expected = log_probability(next_logits, row, sentence) / decode.length_penalty(len(sentence), 0.6)
-            assert scores[row] == pytest.approx(float(expected), rel=1e-12)
-        mean.append(scores.mean())
-    assert mean[0] < mean[1] < mean[2]
-
-
 def test_the_penalty_is_that_of_wu():
     assert decode.length_penalty(1, 0.6) == 1.0  # (5 + 1) / 6
     assert decode.length_penalty(7, 0.5) == pytest.approx(2**0.5)
@@ -203,7 +193,7 @@ def test_an_impossible_token_is_never_written(rng):
 def test_padding_may_be_the_end_of_a_sentence(rng):
     """The sentences are the same, with another padding."""
     next_logits = random_language(rng, V=5, B=30)
-    for search in (decode.greedy, lambda *args, **ends: decode.beam(*args, width=3, **ends)[0]):
+    for search in SEARCHES:
         one, other = (search(next_logits, 30, max_length=6, bos=BOS, eos=EOS, pad=pad) for pad in (PAD, EOS))
         ended = (np.cumsum(one == EOS, axis=1) - (one == EOS)) > 0
         assert ended.any() and np.array_equal(np.where(ended, EOS, one), other)
@@ -244,7 +234,7 @@ def test_a_search_on_torch_tensors_writes_the_same(rng, source):
     torch = pytest.importorskip("torch")
     params = init(CONFIG, rng)
     tensors = optree.tree_map(torch.from_numpy, params)
-    for search in (decode.greedy, lambda *args, **ends: decode.beam(*args, width=3, **ends)[0]):
+    for search in SEARCHES:
         one, other = (
             search(decode.translator(p, CONFIG, source), 5, max_length=6, **ENDS) for p in (params, tensors)
         )
@@ -255,7 +245,7 @@ def test_a_search_on_torch_tensors_writes_the_same(rng, source):
 def test_every_source_has_its_sentence(B, rng, source):
     """A search for fewer sentences would drop the last ones without a word."""
     next_logits = decode.translator(init(CONFIG, rng), CONFIG, source[:3])
-    for search in (decode.greedy, lambda *args, **ends: decode.beam(*args, width=3, **ends)[0]):
+    for search in SEARCHES:
         assert len(search(next_logits, 3, max_length=2, **ENDS)) == 3
         with pytest.raises(ValueError, match=f"B: expected 3, .*got {B}"):
             search(next_logits, B, max_length=2, **ENDS)
@@ -273,8 +263,7 @@ def test_other_sentences_of_the_batch_change_nothing(width, rng, source):
 
 
 def test_a_decoder_only_model_continues(rng):
-    config = Config(kind="decoder", V=11, D=8, H=2, F=12, N=2)
-    params = init(config, rng)
+    params, config = init(CONTINUING, rng), CONTINUING
     tokens = decode.greedy(decode.continuer(params, config), 2, max_length=5, **ENDS)
     logits, _ = model.forward(
         params, config, {"tokens": np.concatenate([[[BOS]] * 2, tokens[:, :-1]], axis=1)}
@@ -310,13 +299,6 @@ def test_reading_behind_a_past_is_the_whole_pass(name):
         assert 8 * numbers == accounting.key_value_bytes(config, *tokens.shape, itemsize=8)
 
 
-def test_the_decoders_are_of_all_kinds():
-    models = [CASES[name] for name in DECODERS]
-    assert {model["positions"] for model in models} == {"sinusoidal", "learned", "rotary", "none"}
-    assert {1, 2} <= {model["H_kv"] for model in models} and {0, 5} <= {model["pad"] for model in models}
-    assert {"pre", "post", "output"} == {model["norm"] for model in models}
-
-
 def test_tensors_are_read_behind_a_past_too(rng):
     torch = pytest.importorskip("torch")
     config = replace(CONTINUING, positions="rotary", H_kv=1, pad=PAD)
@@ -335,7 +317,7 @@ def test_a_search_with_a_memory_writes_the_same(positions, pad, rng, monkeypatch
     config = replace(CONTINUING, positions=positions, T_max=7, pad=pad, norm="pre", final_norm=True)
     params = init(config, rng)
     read, extend = [], decode._extend
-    for search in (decode.greedy, lambda *args, **ends: decode.beam(*args, width=3, **ends)[0]):
+    for search in SEARCHES:
         wanted = search(decode.continuer(params, config), 9, max_length=6, **ENDS)
         monkeypatch.setattr(decode, "_extend", lambda *args: read.append(args[2].shape) or extend(*args))
         got = search(decode.cached_continuer(params, config), 9, max_length=6, **ENDS)
@@ -355,16 +337,6 @@ def test_a_memory_is_not_misled(rng):
     for prefixes in (first, longer, longer, other, first, first[:2, :1], longer[:1]):
         rows = np.arange(len(prefixes))
         np.testing.assert_allclose(cached(prefixes, rows), plain(prefixes, rows), atol=1e-12)
-
-
-def test_the_past_of_chosen_rows(rng):
-    config = replace(CONTINUING, pad=PAD)
-    params, tokens = init(config, rng), rng.integers(0, 11, size=(4, 5))
-    _, past = decode.extend(params, config, tokens[:, :3])
-    rows = np.array([3, 1, 1])
-    z, _ = decode.extend(params, config, tokens[rows, 3:], decode.select(past, rows))
-    whole, _ = model.forward(params, config, {"tokens": tokens[rows]})
-    np.testing.assert_allclose(z, whole[:, 3:], atol=1e-12)
 
 
 Z = np.log(np.array([[0.1, 0.4, 0.2, 0.3], [0.25, 0.25, 0.25, 0.25]]))
@@ -421,29 +393,6 @@ def test_a_sampler_cuts_after_the_temperature(rng):
     assert np.bincount(draws, minlength=4)[0] == 0
 
 
-def test_translate_speaks_the_vocabulary(rng):
-    vocabulary = data.Vocabulary.of(["two hundred", "deux cents"])
-    config = Config(kind="encoder-decoder", V=len(vocabulary), D=8, H=2, F=12, N=1, pad=PAD)
-    params = init(config, rng)
-    for width in (1, 2):
-        answers = decode.translate(params, config, vocabulary, ["two hundred", "two"], width, max_length=4)
-        assert len(answers) == 2 and all(isinstance(answer, str) for answer in answers)
-    with pytest.raises(ValueError, match="three"):
-        decode.translate(params, config, vocabulary, ["three hundred"])
-    with pytest.raises(ValueError, match="at least one word"):
-        decode.translate(params, config, vocabulary, ["two", ""])
-    with pytest.raises(TypeError, match="texts: expected a list of sentences, got one string: 'two'"):
-        decode.translate(params, config, vocabulary, "two")
-    with pytest.raises(ValueError, match="rows"):
-        decode.translate(params, config, vocabulary, [])
-    with pytest.raises(TypeError, match="width.*True"):
-        decode.translate(params, config, vocabulary, ["two"], width=True)
-    with pytest.raises(ValueError, match=r"config\.pad: expected 0, as in the vocabulary, got None"):
-        decode.translate(params, replace(config, pad=None), vocabulary, ["two"])
-    with pytest.raises(ValueError, match="vocabulary: expected V = 7 tokens, got 8"):
-        decode.translate(params, config, data.Vocabulary((*vocabulary.tokens, "three")), ["two"])
-
-
 def spoiled(value, places=slice(None)):
     """A language whose second row says `value` at these places, from the second token on."""
 
@@ -457,14 +406,12 @@ def spoiled(value, places=slice(None)):
     return next_logits
 
 
+def sampled(*args, **ends):
+    return decode.greedy(*args, choose=decode.sampler(np.random.default_rng(0)), **ends)
+
+
 @pytest.mark.parametrize(
-    "search",
-    [
-        decode.greedy,
-        lambda *args, **ends: decode.greedy(*args, choose=decode.sampler(np.random.default_rng(0)), **ends),
-        lambda *args, **ends: decode.beam(*args, width=1, **ends),
-        lambda *args, **ends: decode.beam(*args, width=7, **ends),
-    ],
+    "search", [decode.greedy, sampled, *(functools.partial(beam, width=n) for n in (1, 7))]
 )
 def test_logits_that_are_no_numbers_are_refused(search):
     for wrong in (spoiled(np.nan), spoiled(np.nan, 4), spoiled(np.inf, 4), spoiled(-np.inf)):
@@ -473,18 +420,32 @@ def test_logits_that_are_no_numbers_are_refused(search):
     search(spoiled(-np.inf, 4), 3, max_length=4, **ENDS)
 
 
-@pytest.mark.parametrize(
-    "choose",
-    [
-        decode.most_likely,
-        decode.sampler(np.random.default_rng(0)),
-        lambda z: decode.top_k(z, 2),
-        lambda z: decode.nucleus(z, 0.5),
-    ],
-)
-def test_no_token_is_chosen_from_what_is_no_number(choose):
-    with pytest.raises(FloatingPointError, match="logits.*nan.* row 1"):
-        choose(np.array([[0.0, 1.0], [1.0, np.nan]]))
+def test_no_token_is_chosen_from_what_is_no_number(rng):
+    cuts = (lambda z: decode.top_k(z, 2)), (lambda z: decode.nucleus(z, 0.5))
+    for choose in (decode.most_likely, decode.sampler(rng), *cuts):
+        with pytest.raises(FloatingPointError, match="logits.*nan.* row 1"):
+            choose(np.array([[0.0, 1.0], [1.0, np.nan]]))
+
+
+def test_translate_speaks_the_vocabulary(rng):
+    vocabulary = data.Vocabulary.of(["two hundred", "deux cents"])
+    larger = data.Vocabulary((*vocabulary.tokens, "three"))
+    config = Config(kind="encoder-decoder", V=len(vocabulary), D=8, H=2, F=12, N=1, pad=PAD)
+    params = init(config, rng)
+    for width in (1, 2):
+        answers = decode.translate(params, config, vocabulary, ["two hundred", "two"], width, max_length=4)
+        assert len(answers) == 2 and all(isinstance(answer, str) for answer in answers)
+    for config_, vocabulary_, texts, width, message in (
+        (config, vocabulary, ["three hundred"], 1, "three"),
+        (config, vocabulary, ["two", ""], 1, "at least one word"),
+        (config, vocabulary, "two", 1, "texts: expected a list of sentences, got one string: 'two'"),
+        (config, vocabulary, [], 1, "rows"),
+        (config, vocabulary, ["two"], True, "width.*True"),
+        (replace(config, pad=None), vocabulary, ["two"], 1, r"config\.pad: expected 0, as .* got None"),
+        (config, larger, ["two"], 1, "vocabulary: expected V = 7 tokens, got 8"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            decode.translate(params, config_, vocabulary_, texts, width)
 
 
 def after(tokens, config, rows=3):
@@ -494,64 +455,64 @@ def after(tokens, config, rows=3):
     return decode.extend(init(config, rng), config, tokens[:3, 4:], past)
 
 
-def written_by(next_logits, choose):
-    return decode.greedy(next_logits, 2, max_length=3, choose=choose, **ENDS)
+def asked(B=2, search=decode.greedy, of=lambda z: z, **options):
+    """A search in a random language of 5 words, whose logits are changed."""
+    f = random_language(np.random.default_rng(0), 5, 1)
+    return lambda p, s: search(lambda *a: of(f(*a)), B, **dict(max_length=3) | ENDS | options)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda f, p, s: decode.greedy(f, 0, max_length=3, **ENDS), "B"),
-        (lambda f, p, s: decode.greedy(f, 1, max_length=0, **ENDS), "max_length"),
-        (lambda f, p, s: decode.beam(f, 1, 0, max_length=3, **ENDS), "width"),
-        (lambda f, p, s: decode.beam(f, 1, 2, max_length=3, alpha=-1, **ENDS), "alpha"),
-        (lambda f, p, s: decode.sampler(np.random.default_rng(0), 0.0), "temperature"),
-        (lambda f, p, s: decode.continuer(p, CONFIG), "kind"),
-        (lambda f, p, s: decode.translator(p, CONFIG, s + 11), "source"),
-        (lambda f, p, s: decode.translator(p, CONFIG, s[:0]), "source"),
-        (lambda f, p, s: decode.greedy(f, 1.0, max_length=3, **ENDS), r"B.*1\.0"),
-        (lambda f, p, s: decode.greedy(f, True, max_length=3, **ENDS), "B.*True"),
-        (lambda f, p, s: decode.greedy(f, 1, max_length=2.5, **ENDS), r"max_length.*2\.5"),
-        (lambda f, p, s: decode.beam(f, 1, 2.0, max_length=3, **ENDS), r"width.*2\.0"),
-        (lambda f, p, s: decode.beam(f, 1, 2, max_length=3, alpha=np.nan, **ENDS), "alpha.*nan"),
-        (lambda f, p, s: decode.beam(f, 1, 2, max_length=3, alpha=np.inf, **ENDS), "alpha.*inf"),
-        (lambda f, p, s: decode.beam(f, 1, 2, max_length=3, alpha=True, **ENDS), "alpha.*True"),
-        (lambda f, p, s: decode.sampler(np.random.default_rng(0), np.nan), "temperature.*nan"),
-        (lambda f, p, s: decode.sampler(np.random.default_rng(0), np.inf), "temperature.*inf"),
-        (lambda f, p, s: decode.greedy(f, 1, max_length=3, **ENDS | {"eos": 2.0}), r"eos.*2\.0"),
-        (lambda f, p, s: decode.greedy(f, 1, max_length=3, **ENDS | {"pad": 0.5}), r"pad.*0\.5"),
-        (lambda f, p, s: decode.greedy(f, 1, max_length=3, **ENDS | {"bos": -1}), "bos.*-1"),
-        (lambda f, p, s: decode.greedy(f, 1, max_length=3, **ENDS | {"eos": 5}), r"V = 5, got \(1, 5, 0\)"),
-        (lambda f, p, s: decode.beam(f, 1, 2, max_length=3, **ENDS | {"pad": 5}), r"V = 5, got \(1, 2, 5\)"),
-        (lambda f, p, s: decode.greedy(lambda *a: f(*a)[0], 1, max_length=3, **ENDS), r"next_logits.*\(5,\)"),
-        (
-            lambda f, p, s: decode.greedy(lambda *a: f(*a)[:1], 2, max_length=3, **ENDS),
-            r"next_logits.*\(1, 5",
-        ),
-        (lambda f, p, s: written_by(f, lambda z: z.max(axis=-1)), "choose: expected integers, got float64"),
-        (lambda f, p, s: written_by(f, lambda z: np.array([9, 1])), "choose: expected 2 tokens from 0 to 4"),
-        (lambda f, p, s: written_by(f, lambda z: np.array([1])), "choose: expected 2 tokens from 0 to 4"),
-        (lambda f, p, s: decode.translator(p, CONFIG, s[0]), r"source: expected shape \(any, any\)"),
-        (lambda f, p, s: decode.translator(p | {"more": s / 2}, CONFIG, s), r'params: .* at \["more"\]'),
-        (lambda f, p, s: decode.continuer(p, CONTINUING), r'params: expected \["decoder"\]|at \["'),
-        (lambda f, p, s: decode.cached_continuer(p, CONFIG), "kind"),
-        (lambda f, p, s: decode.extend(p, CONFIG, s), "kind"),
-        (lambda f, p, s: after(s, CONTINUING, rows=2), r'past\["keys"\]\[0\]: expected shape \(3, '),
-        (lambda f, p, s: after(s, replace(CONTINUING, N=1)), "past: expected keys of 1 blocks, got 2"),
-        (lambda f, p, s: after(s, replace(CONTINUING, pad=0)), "past: expected what `extend` returned"),
-        (
-            lambda f, p, s: after(s, replace(CONTINUING, positions="learned", T_max=5)),
-            "at most T_max - 4 = 1 behind the past, got 2",
-        ),
-        (lambda f, p, s: after(s + 11, CONTINUING), "tokens"),
-        (lambda f, p, s: decode.top_k(Z, 0), "k: expected"),
-        (lambda f, p, s: decode.top_k(Z, 1.5), r"k.*1\.5"),
-        (lambda f, p, s: decode.nucleus(Z, 0.0), "p.*0"),
-        (lambda f, p, s: decode.nucleus(Z, 1.1), "p: expected a probability, got 1.1"),
-        (lambda f, p, s: decode.nucleus(Z, np.nan), "p.*nan"),
-    ],
-)
+SETTINGS = [
+    (decode.greedy, "B", [0, 1.0, True]),
+    (decode.greedy, "max_length", [0, 2.5]),
+    (beam, "width", [0, 2.0]),
+    (beam, "alpha", [-1, np.nan, np.inf, True]),
+    (decode.greedy, "eos", [2.0]),
+    (decode.greedy, "pad", [0.5]),
+    (decode.greedy, "bos", [-1]),
+]
+
+
+@pytest.mark.parametrize(("search", "name", "values"), SETTINGS)
+def test_settings_that_do_not_fit_are_refused_by_name(search, name, values):
+    for value in values:
+        with pytest.raises((TypeError, ValueError), match=f"{name}: expected .*got.* {value}"):
+            asked(search=search, **{name: value})(None, None)
+    for value in (0.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match=f"temperature: expected .*got {value}"):
+            decode.sampler(np.random.default_rng(0), value)
+
+
+SHORT = replace(CONTINUING, positions="learned", T_max=5)
+BAD = [
+    (asked(eos=5), r"V = 5, got \(1, 5, 0\)"),
+    (asked(search=beam, pad=5), r"V = 5, got \(1, 2, 5\)"),
+    (asked(1, of=lambda z: z[0]), r"next_logits.*\(5,\)"),
+    (asked(of=lambda z: z[:1]), r"next_logits.*\(1, 5"),
+    (asked(choose=lambda z: z.max(axis=-1)), "choose: expected integers, got float64"),
+    (asked(choose=lambda z: np.array([9, 1])), "choose: expected 2 tokens from 0 to 4"),
+    (asked(choose=lambda z: np.array([1])), "choose: expected 2 tokens from 0 to 4"),
+    (lambda p, s: decode.continuer(p, CONFIG), "kind"),
+    (lambda p, s: decode.cached_continuer(p, CONFIG), "kind"),
+    (lambda p, s: decode.extend(p, CONFIG, s), "kind"),
+    (lambda p, s: decode.translator(p, CONFIG, s + 11), "source"),
+    (lambda p, s: decode.translator(p, CONFIG, s[:0]), "source"),
+    (lambda p, s: decode.translator(p, CONFIG, s[0]), r"source: expected shape \(any, any\)"),
+    (lambda p, s: decode.translator(p | {"more": s / 2}, CONFIG, s), r'params: .* at \["more"\]'),
+    (lambda p, s: decode.continuer(p, CONTINUING), r'params: expected \["decoder"\]|at \["'),
+    (lambda p, s: after(s, CONTINUING, rows=2), r'past\["keys"\]\[0\]: expected shape \(3, '),
+    (lambda p, s: after(s, replace(CONTINUING, N=1)), "past: expected keys of 1 blocks, got 2"),
+    (lambda p, s: after(s, replace(CONTINUING, pad=0)), "past: expected what `extend` returned"),
+    (lambda p, s: after(s, SHORT), "at most T_max - 4 = 1 behind the past, got 2"),
+    (lambda p, s: after(s + 11, CONTINUING), "tokens"),
+    (lambda p, s: decode.top_k(Z, 0), "k: expected"),
+    (lambda p, s: decode.top_k(Z, 1.5), r"k.*1\.5"),
+    (lambda p, s: decode.nucleus(Z, 0.0), "p.*0"),
+    (lambda p, s: decode.nucleus(Z, 1.1), "p: expected a probability, got 1.1"),
+    (lambda p, s: decode.nucleus(Z, np.nan), "p.*nan"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD)
 def test_bad_input_is_refused_by_name(call, message, rng, source):
-    params = init(CONFIG, rng)
     with pytest.raises((TypeError, ValueError), match=message):
-        call(random_language(rng, 5, 1), params, source)
+        call(init(CONFIG, rng), source)
