@@ -138,28 +138,23 @@ def test_in_place_nothing_changes_if_the_gradient_is_not_finite(rng):
     with pytest.raises(FloatingPointError, match="grads"):
         update.adamw_in_place(p, g, state, 0.1, max_norm=1.0)
     assert np.array_equal(p, before) and state["step"] == 0 and not state["m"].any() and not state["v"].any()
-    with pytest.raises(ValueError, match=r"g: expected shape \(7,\), got \(6,\)"):
-        update.adamw_in_place(p, g[1:], state, 0.1)
-    with pytest.raises(ValueError, match=r"m: expected shape \(7,\), got \(6,\)"):
-        update.adamw_in_place(p, g, state | {"m": np.zeros(6)}, 0.1)
-    with pytest.raises(ValueError, match=r"p: expected shape \(7,\), got \(7, 1\)"):
-        update.adamw_in_place(p[:, None], g, state, 0.1)
-    with pytest.raises(TypeError, match="v: expected ndarray of float64, got ndarray of float32"):
-        update.adamw_in_place(p, g, state | {"v": np.zeros(7, np.float32)}, 0.1)
-    with pytest.raises(ValueError, match="p, g, m, v: expected arrays with memory of their own"):
-        update.adamw_in_place(p, g, state | {"v": state["m"]}, 0.1)
-    with pytest.raises(
-        TypeError, match="p: expected arrays of NumPy, of float32 or float64, got ndarray of int"
-    ):
-        update.adamw_in_place(np.arange(7), g, state, 0.1)
-    with pytest.raises(ValueError, match="m: expected a vector in one piece, got one with gaps"):
-        update.adamw_in_place(p, g, state | {"m": np.zeros(14)[::2]}, 0.1)
     fixed = p.copy()
     fixed.flags.writeable = False
-    with pytest.raises(ValueError, match="p, g, m, v: expected arrays that can be written to"):
-        update.adamw_in_place(fixed, g, state, 0.1)
-    with pytest.raises(ValueError, match="rate: expected a number"):
-        update.adamw_in_place(p, g, state, -0.1)
+    for change, message in (
+        ({"g": g[1:]}, r"g: expected shape \(7,\), got \(6,\)"),
+        ({"m": np.zeros(6)}, r"m: expected shape \(7,\), got \(6,\)"),
+        ({"p": p[:, None]}, r"p: expected shape \(7,\), got \(7, 1\)"),
+        ({"v": np.zeros(7, np.float32)}, "v: expected ndarray of float64, got ndarray of float32"),
+        ({"v": state["m"]}, "p, g, m, v: expected arrays with memory of their own"),
+        ({"p": np.arange(7)}, "p: expected arrays of NumPy, of float32 or float64, got ndarray of int"),
+        ({"m": np.zeros(14)[::2]}, "m: expected a vector in one piece, got one with gaps"),
+        ({"p": fixed}, "p, g, m, v: expected arrays that can be written to"),
+        ({"rate": -0.1}, "rate: expected a number"),
+    ):
+        own = {"p": p, "g": g, "rate": 0.1} | state | change
+        moments = {name: own[name] for name in state}
+        with pytest.raises((TypeError, ValueError), match=message):
+            update.adamw_in_place(own["p"], own["g"], moments, own["rate"])
     assert np.array_equal(p, before) and state["step"] == 0
 
 
@@ -308,53 +303,50 @@ def test_cosine_with_warmup_is_its_closed_form():
     np.testing.assert_allclose(rates[20:], 0.5 + 1.5 * np.cos(np.pi * s / 2) ** 2, rtol=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda p, s: optim.sgd(p, p, {"step": 0}, -0.1), "rate"),
-        (lambda p, s: optim.sgd(p, p, {"step": 0}, math.nan), "rate"),
-        (lambda p, s: optim.momentum(p, p, {**s}, 0.1, beta=1.0), "beta"),
-        (lambda p, s: optim.adam(p, p, s, 0.1, beta_1=-0.1), "beta_1"),
-        (lambda p, s: optim.adam(p, p, s, 0.1, beta_2=1.0), "beta_2"),
-        (lambda p, s: optim.adam(p, p, s, 0.1, eps=0.0), "eps"),
-        (lambda p, s: optim.adamw(p, p, s, 0.1, weight_decay=-1.0), "weight_decay"),
-        (lambda p, s: optim.adam(p, {"E": p["E"]}, s, 0.1), "grads"),
-        (lambda p, s: optim.adam(p, {**p, "E": p["E"].T}, s, 0.1), "grads.*E"),
-        (lambda p, s: optim.inverse_square_root(0, 512, 4000), "step"),
-        (lambda p, s: optim.inverse_square_root(1, 512, 0), "warmup"),
-        (lambda p, s: optim.inverse_square_root(1, 512, 1, scale=0), "scale"),
-        (lambda p, s: optim.cosine(11, 10, 1.0), "step"),
-        (lambda p, s: optim.cosine(1, 10, 1.0, warmup=10), "warmup"),
-        (lambda p, s: optim.cosine(1, 10, 1.0, floor=2.0), "floor"),
-        (lambda p, s: optim.sgd(p, p, s, math.inf), "rate"),
-        (lambda p, s: optim.sgd(p, p, s, True), "rate"),
-        (lambda p, s: optim.sgd(p, p, s, np.array([0.1])), "rate"),
-        (lambda p, s: optim.adam(p, p, s, 0.1, beta_1=math.nan), "beta_1"),
-        (lambda p, s: optim.adam(p, p, s, 0.1, beta_2="0.9"), "beta_2"),
-        (lambda p, s: optim.adam(p, p, s, 0.1, eps=math.inf), "eps"),
-        (lambda p, s: optim.adamw(p, p, s, 0.1, weight_decay=math.inf), "weight_decay"),
-        (lambda p, s: optim.adamw(p, p, s, 0.1, weight_decay=True), "weight_decay"),
-        (lambda p, s: optim.inverse_square_root(math.nan, 512, 4000), "step"),
-        (lambda p, s: optim.inverse_square_root(2.5, 512, 4000), "step"),
-        (lambda p, s: optim.inverse_square_root(True, 512, 4000), "step"),
-        (lambda p, s: optim.inverse_square_root(1, math.nan, 4000), "D"),
-        (lambda p, s: optim.inverse_square_root(1, 512, math.inf), "warmup"),
-        (lambda p, s: optim.inverse_square_root(1, 512, 1, scale=math.nan), "scale"),
-        (lambda p, s: optim.inverse_square_root(1, 512, 1, scale=math.inf), "scale"),
-        (lambda p, s: optim.cosine(2.5, 10, 1.0), "step"),
-        (lambda p, s: optim.cosine(math.nan, 10, 1.0), "step"),
-        (lambda p, s: optim.cosine(1, 10.5, 1.0), "steps"),
-        (lambda p, s: optim.cosine(1, True, 1.0), "steps"),
-        (lambda p, s: optim.cosine(1, 10, 1.0, warmup=2.5), "warmup"),
-        (lambda p, s: optim.cosine(1, 10, math.inf), "peak"),
-        (lambda p, s: optim.cosine(1, 10, math.nan), "peak"),
-        (lambda p, s: optim.cosine(1, 10, 1.0, floor=math.nan), "floor"),
-    ],
-)
-def test_bad_input_is_refused_by_name(call, name, rng):
+SETTINGS = {
+    optim.sgd: {"rate": [-0.1, math.nan, math.inf, True, np.array([0.1])]},
+    optim.momentum: {"beta": [1.0]},
+    optim.adam: {"beta_1": [-0.1, math.nan], "beta_2": [1.0, "0.9"], "eps": [0.0, math.inf]},
+    optim.adamw: {"weight_decay": [-1.0, math.inf, True]},
+    optim.inverse_square_root: {
+        "step": [0, math.nan, 2.5, True],
+        "D": [math.nan],
+        "warmup": [0, math.inf],
+        "scale": [0, math.nan, math.inf],
+    },
+    optim.cosine: {
+        "step": [11, 2.5, math.nan],
+        "steps": [10.5, True],
+        "peak": [math.inf, math.nan],
+        "warmup": [10, 2.5],
+        "floor": [2.0, math.nan],
+    },
+}
+RIGHT = {
+    optim.inverse_square_root: {"step": 1, "D": 512, "warmup": 4000},
+    optim.cosine: {"step": 1, "steps": 10, "peak": 1.0},
+}
+
+
+@pytest.mark.parametrize("function", SETTINGS)
+def test_settings_that_do_not_fit_are_refused_by_name(function, rng):
     params = tree(rng)
-    with pytest.raises((TypeError, ValueError), match=f"^{name}"):
-        call(params, optim.adam_init(params))
+    own = {"params": params, "grads": params, "state": optim.adam_init(params), "rate": 0.1}
+    right = RIGHT.get(function, own)
+    function(**right)
+    for name, values in SETTINGS[function].items():
+        for value in values:
+            with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
+                function(**right | {name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "name"), [(lambda p: {"E": p["E"]}, ""), (lambda p: p | {"E": p["E"].T}, "E")]
+)
+def test_gradients_that_do_not_fit_are_refused(change, name, rng):
+    params = tree(rng)
+    with pytest.raises((TypeError, ValueError), match=f"^grads.*{name}"):
+        optim.adam(params, change(params), optim.adam_init(params), 0.1)
 
 
 NAMES = ["sgd", "momentum", "adam", "adamw"]

@@ -145,9 +145,11 @@ def test_a_gradient_that_is_not_finite_stops_the_training(engine, max_norm, wron
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_gradients_from_elsewhere_that_do_not_fit_are_refused(engine):
-    """Both of these could be written into arrays of the right shape and type."""
+    """Each of these could be written into arrays of the right shape and type, or be broadcast."""
     for change, message in (
         (lambda g: g[:1], r"grads at .*: expected shape .*, got \(1"),
+        (lambda g: g[None], r"grads at .*: expected shape .*, got \(1, "),
+        (lambda g: np.float32(1), r"grads at .*: expected"),
         (lambda g: g.astype(np.float64), "grads at .*: expected ndarray of float32, got ndarray of float64"),
     ):
 
@@ -311,27 +313,6 @@ def about(**changes):
     return change
 
 
-W_Q = "m/encoder/0/self_attention/W_Q"
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (about(format=0), "format"),
-        (lambda arrays: arrays.pop("about"), "about"),
-        (lambda arrays: arrays.pop("losses"), "losses"),
-        (lambda arrays: arrays.pop(W_Q), "W_Q"),
-        (lambda arrays: arrays.update({W_Q: arrays[W_Q][:, :4]}), "W_Q.*8, 8.*8, 4"),
-        (lambda arrays: arrays.update({W_Q: arrays[W_Q].astype(int)}), "float"),
-        (lambda arrays: arrays.update(about=np.array("nonsense")), "checkpoint"),
-    ],
-)
-def test_a_changed_checkpoint_is_refused(saved, change, message):
-    rewrite(saved, change)
-    with pytest.raises(train.CheckpointError, match=message):
-        train.load(saved, CONFIG, RECIPE)
-
-
 def test_another_config_or_recipe_is_refused_by_name(saved):
     with pytest.raises(train.CheckpointError, match=r"config\.D.*16.*8"):
         train.load(saved, dataclasses.replace(CONFIG, D=16), RECIPE)
@@ -462,17 +443,8 @@ def test_parameters_are_of_a_floating_type():
 # Damage
 
 
-TINY = Config(
-    kind="decoder",
-    V=2,
-    D=2,
-    H=1,
-    F=1,
-    N=1,
-    normalization="rms_norm",
-    attention_biases=False,
-    feed_forward_biases=False,
-)
+NO_BIASES = dict(attention_biases=False, feed_forward_biases=False)
+TINY = Config("decoder", V=2, D=2, H=1, F=1, N=1, normalization="rms_norm", **NO_BIASES)
 SHORT = train.Recipe(steps=4, batch_size=1, peak=1e-3, warmup=1)
 
 
@@ -583,12 +555,18 @@ def test_metadata_of_another_kind_are_refused(small, tiny, about):
     assert not survives(small, tiny)
 
 
-E = "params/embedding/E"
+E, M = "params/embedding/E", "m/embedding/E"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (about(format=0), "format"),
+        (lambda arrays: arrays.pop("about"), "about"),
+        (lambda arrays: arrays.pop("losses"), "losses"),
+        (lambda arrays: arrays.pop(M), M),
+        (lambda arrays: arrays.update({M: arrays[M][:, :1]}), r"E.*\(2, 2\).*\(2, 1\)"),
+        (lambda arrays: arrays.update({M: arrays[M].astype(int)}), "float"),
         (lambda arrays: arrays.update(losses=arrays["losses"][:1]), r"losses of shape \(2,\), got \(1,\)"),
         (lambda arrays: arrays.update(losses=np.zeros(3)), r"losses of shape \(2,\), got \(3,\)"),
         (lambda arrays: arrays.update(losses=np.zeros((2, 1))), "losses"),

@@ -89,27 +89,6 @@ def test_an_update_that_was_refused_can_be_taken_again():
         np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (1, 8)])
-def test_gradients_from_elsewhere_of_another_shape_are_refused(shape):
-    """They were broadcast."""
-
-    def gradients(params, *args, **options):
-        loss, grads = model.loss_and_gradients(params, *args, **options)
-        return loss, grads | {"decoder_norm": grads["decoder_norm"] | {"gamma": np.ones(shape)}}
-
-    state = start()
-    with pytest.raises(ValueError, match=r"grads at .*gamma.*: expected shape \(8,\)"):
-        fast.engine(state, CONFIG, RECIPE, gradients=gradients)(state, batch_of(1), None)
-
-
-def test_moments_of_other_parameters_are_refused():
-    """Though they have as many numbers."""
-    state = start()
-    m = optree.tree_map(lambda leaf: leaf.reshape(leaf.shape[::-1]), state.moments["m"])
-    with pytest.raises(ValueError, match=r"state.moments\['m'\] at .*: expected shape"):
-        fast.engine(dataclasses.replace(state, moments=state.moments | {"m": m}), CONFIG, RECIPE)
-
-
 def test_checkpoints_on_the_way_hold_what_the_training_had_reached(tmp_path, monkeypatch):
     """Although every state shares its arrays with the later ones."""
     save, reached = train.save, []
