@@ -99,51 +99,42 @@ def test_what_is_no_finite_number_is_not_hidden(number, bad):
 @pytest.mark.parametrize("number", TYPES)
 def test_a_door_refuses_what_does_not_fit(number):
     run, x, b = of_kind(number), np.ones((4, 6), number), np.ones(6, number)
+    wide, angles, table = np.ones((3, 4), number), np.ones((3, 3), number), np.ones((4, 4), number)
     other = np.float64 if number is np.float32 else np.float32
-    wrong = [
+    ones, fixed = np.ones(3, number), x.copy()
+    fixed.flags.writeable = False
+    kinds = f"y: expected {np.dtype(number)} in one piece, got {np.dtype(other)}"
+    bad = [
+        (TypeError, kinds, lambda: run.scale_shift(x, b, None, x.astype(other))),
+        (TypeError, "x_hat: expected .* with gaps", lambda: run.scale_shift(x[:, ::2], b, None, x)),
+        (TypeError, "x_hat: expected .* with gaps", lambda: run.scale_shift(x.T, b, None, x)),
+        (ValueError, r"y: expected shape \(4, 6\), got \(3, 6\)", lambda: run.scale_shift(x, b, None, x[:3])),
+        (ValueError, r"gamma: expected shape \(6\), got \(5,\)", lambda: run.scale_shift(x, b[:5], None, x)),
+        (ValueError, r"gamma: expected shape \(6\), got \(4, 6\)", lambda: run.scale_shift(x, x, None, x)),
         (
-            (x, x.astype(other), b),
             TypeError,
-            f"y: expected {np.dtype(number)} in one piece, got {np.dtype(other)}",
+            "gamma: expected an array of NumPy, got list",
+            lambda: run.scale_shift(x, [1.0], None, x),
         ),
-        ((x[:, ::2], x, b), TypeError, f"x_hat: expected {np.dtype(number)} in one piece, got .* with gaps"),
-        ((x.T, x, b), TypeError, "x_hat: expected .* with gaps"),
-        ((x, x[:3], b), ValueError, r"y: expected shape \(4, 6\), got \(3, 6\)"),
-        ((x, x, b[:5]), ValueError, r"gamma: expected shape \(6\), got \(5,\)"),
-        ((x, x, x), ValueError, r"gamma: expected shape \(6\), got \(4, 6\)"),
+        (ValueError, "y: expected an array to write to", lambda: run.scale_shift(x, b, None, fixed)),
+        (
+            TypeError,
+            "keep: expected bool in one piece, got int64",
+            lambda: run.dropped_sum(x, x, np.ones((4, 6), int), x, 1.0),
+        ),
+        (ValueError, "y: expected a width that the heads", lambda: run.turn(wide, angles, angles)),
     ]
-    for (x_hat, y, gamma), kind, message in wrong:
-        with pytest.raises(kind, match=message):
-            run.scale_shift(x_hat, gamma, None, y)
-    with pytest.raises(TypeError, match="keep: expected bool in one piece, got int64"):
-        run.dropped_sum(x, x, np.ones((4, 6), int), x, 1.0)
+    for index in (np.array([0, -1, 1]), np.array([0, 4, 1])):  # nor is a number written in the rows before
+        bad += [
+            (IndexError, "targets: expected logits", lambda i=index: run.cross_entropy(wide, i, ones, 0.0)),
+            (IndexError, "index: expected rows", lambda i=index: run.scatter_add(i, wide, table)),
+        ]
+    for error, message, call in bad:
+        with pytest.raises(error, match=message):
+            call()
+    assert (x == 1).all() and (wide == 1).all() and (table == 1).all()
     run.scale_shift(x, b, None, x)
-
-
-@pytest.mark.parametrize("number", TYPES)
-@pytest.mark.parametrize("bad", [-1, 4])
-def test_no_number_is_written_beside_an_array(number, bad):
-    run, x, index = of_kind(number), np.ones((3, 4), number), np.array([0, bad, 1])
-    with pytest.raises(IndexError, match="targets: expected logits of a row"):
-        run.cross_entropy(x, index, np.ones(3, number), 0.0)
-    table = np.ones((4, 4), number)
-    with pytest.raises(IndexError, match="index: expected rows of the table"):
-        run.scatter_add(index, x, table)
-    assert (x == 1).all() and (table == 1).all()  # nor in the rows before
-    with pytest.raises(ValueError, match="y: expected a width that the heads divide"):
-        run.turn(x, np.ones((3, 3), number), np.ones((3, 3), number))
-
-
-@pytest.mark.parametrize("number", TYPES)
-def test_a_door_refuses_lists_and_what_cannot_be_written_to(number):
-    run, x = of_kind(number), np.ones((4, 6), number)
-    with pytest.raises(TypeError, match="gamma: expected an array of NumPy, got list"):
-        run.scale_shift(x, [1.0] * 6, None, x.copy())
-    read_only = np.ones((4, 6), number)
-    read_only.flags.writeable = False
-    with pytest.raises(ValueError, match="y: expected an array to write to, got one to be read only"):
-        run.scale_shift(x, x[0], None, read_only)
-    run.scale_shift(read_only, read_only[0], None, x)  # which is only read
+    run.scale_shift(fixed, b, None, x)  # which is only read
 
 
 WRITTEN = {  # by the sign ← or += of its docstring
@@ -157,27 +148,39 @@ WRITTEN = {  # by the sign ← or += of its docstring
     "scatter_add": "table",
     "cross_entropy": "z",
     "adamw": "p m v",
-    "active": "h a",
-    "active_backward": "h da up",
+    "relu: active": "h a",
+    "relu: active_backward": "h da up",
 }
 
 
 def test_each_loop_tells_what_it_writes_to():
     """What its lines assign to, and no other argument."""
-    doors = vars(of_kind(np.float64)) | dict(
-        zip(("active", "active_backward"), of_kind(np.float64).activations["relu"])
-    )
+    doors = compiled(np.float64)
     for name, written in WRITTEN.items():
         wanted = inspect.getclosurevars(doors[name]).nonlocals["wanted"]
         assert {argument for argument, *_, writes in wanted if writes} == set(written.split()), name
         given = {argument for argument, *_ in wanted}
         tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(doors[name]))))
+        stored = [n for n in ast.walk(tree) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
         views = {"row": {"softmax": "s", "cross_entropy": "z"}.get(name)}
-        targets = [t for n in ast.walk(tree) if isinstance(n, ast.Assign) for t in n.targets]
-        targets += [n.target for n in ast.walk(tree) if isinstance(n, ast.AugAssign)]
-        targets = [e for t in targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
-        names = {t.value.id for t in targets if isinstance(t, ast.Subscript)}
-        assert {views.get(n, n) for n in names} & given == set(written.split()), name
+        names = {views.get(n.value.id, n.value.id) for n in stored}
+        assert names & given == set(written.split()), name
+
+
+@pytest.mark.parametrize("number", TYPES)
+def test_gelu_of_huge_numbers_is_that_of_ops(number):
+    huge = number(1e37 if number is np.float32 else 1e300)
+    h = np.array([[huge, -huge, 100, -100]], number)
+    a = np.empty_like(h)
+    of_kind(number).activations["gelu_tanh"][0](h, a, None, None, None, number(1))
+    assert np.array_equal(a, [[huge, 0, 100, 0]])
+
+
+def test_there_are_loops_for_two_types():
+    for kind in (np.float16, int, complex):
+        with pytest.raises(TypeError, match="dtype: expected float32 or float64, got "):
+            of_kind(kind)
+    assert of_kind(float) is of_kind(np.dtype("f8")) is not of_kind(np.float32)
 
 
 def test_a_damaged_cache_is_named(monkeypatch):
@@ -197,22 +200,6 @@ def test_a_damaged_cache_is_named(monkeypatch):
             RuntimeError, match="numba's cache: .* damaged file .* remove the folder /some/folder"
         ):
             loops.loop(np.float32, "", x="n")(lambda x: None)(np.ones(3, np.float32))
-
-
-@pytest.mark.parametrize("number", TYPES)
-def test_gelu_of_huge_numbers_is_that_of_ops(number):
-    huge = number(1e37 if number is np.float32 else 1e300)
-    h = np.array([[huge, -huge, 100, -100]], number)
-    a = np.empty_like(h)
-    of_kind(number).activations["gelu_tanh"][0](h, a, None, None, None, number(1))
-    assert np.array_equal(a, [[huge, 0, 100, 0]])
-
-
-def test_there_are_loops_for_two_types():
-    for kind in (np.float16, int, complex):
-        with pytest.raises(TypeError, match="dtype: expected float32 or float64, got "):
-            of_kind(kind)
-    assert of_kind(float) is of_kind(np.dtype("f8")) is not of_kind(np.float32)
 
 
 def test_a_number_of_python_becomes_one_of_the_arrays_own_type(monkeypatch):
