@@ -11,6 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import handgrad
+from handgrad import __main__ as command
 
 PACKAGE = Path(handgrad.__file__).parent
 SETTINGS = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())
@@ -137,8 +138,8 @@ def imported(names, extra, use=""):
     """Import modules, and use them, where only handgrad with one extra is installed: the finished process."""
     own = [requirement for name in extra.split() for requirement in EXTRAS[name]]
     allowed = brought_along([*PROJECT["dependencies"], *own]) | {"handgrad"}
-    command = [sys.executable, "-c", WITHOUT, " ".join(sorted(allowed)), " ".join(names), use]
-    return subprocess.run(command, capture_output=True, text=True)
+    line = [sys.executable, "-c", WITHOUT, " ".join(sorted(allowed)), " ".join(names), use]
+    return subprocess.run(line, capture_output=True, text=True)
 
 
 def test_every_extra_is_used_by_a_room():
@@ -159,24 +160,30 @@ def test_and_needs_it(module, extra):
     assert run.returncode != 0 and "which is not declared" in run.stderr, f"{module} does not need {extra}"
 
 
-COMMANDS = {
-    path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", "."): path
+SCRIPTS = [
+    path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", ".")
     for path in sorted(PACKAGE.rglob("*.py"))
     if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
-}
+]
+COMMANDS = {module: (module, []) for module in SCRIPTS[1:]}
+COMMANDS |= {module: (SCRIPTS[0], [name]) for name, module in command.COMMANDS.items()}
+"""{module: the one that is run for it, and with which words}; `handgrad NAME` is the first of the scripts."""
 
 
 def test_these_are_the_commands():
-    rooms = "course.damage course.grade course.progress course.rules course.runs fast.parallel".split()
-    assert list(COMMANDS) == [f"handgrad.{room}" for room in rooms]
+    rooms = "course.damage course.rules course.runs fast.parallel page.sheet course.progress course.grade"
+    assert list(COMMANDS) == [f"handgrad.{room}" for room in rooms.split()]
+    assert SCRIPTS[0] == "handgrad.__main__"
 
 
 @pytest.mark.parametrize("module", COMMANDS)
 def test_a_command_works_or_says_what_to_install(module):
+    script, words = COMMANDS[module]
     allowed = brought_along(PROJECT["dependencies"]) | {"handgrad"}
-    use = f"import runpy\nsys.argv[1:] = ['--help']\nrunpy.run_module('{module}', None, '__main__', True)"
-    command = [sys.executable, "-c", WITHOUT, " ".join(sorted(allowed)), "", use]
-    run = subprocess.run(command, capture_output=True, text=True)
+    run = f"runpy.run_module({script!r}, None, '__main__', True)"
+    use = f"import runpy\nsys.argv[1:] = {[*words, '--help']}\n{run}"
+    line = [sys.executable, "-c", WITHOUT, " ".join(sorted(allowed)), "", use]
+    run = subprocess.run(line, capture_output=True, text=True)
     extras = modules()[module].split()
     if not extras:
         assert run.returncode == 0 and run.stdout.startswith("usage:"), run.stderr

@@ -25,7 +25,7 @@ def moving(claim):
     [
         r"u_t = \sum_{i=1}^{t} \beta^{t-i}\, g_i",
         r"\sum_{i=1}^{t} \beta^{t-i} = \frac{1 - \beta^t}{1 - \beta}",
-        r"u_t = \frac{1 - \beta^t}{1 - \beta} \quad\text{for } g_i = 1",
+        r"u_t = \frac{1 - \beta^t}{1 - \beta} \quad\text{for all } g_i = 1",
         r"u_1 = g_1",
         r"\frac{\partial u_t}{\partial g_t} = 1",
     ],
