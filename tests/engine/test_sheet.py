@@ -72,6 +72,29 @@ def test_what_cannot_be_read_or_run_is_said_at_its_place():
         list(outcomes("letters: x (T)"))
 
 
+@pytest.mark.parametrize(
+    "letters, formulas, lines, verdict",
+    [
+        ("x (D)", "y_j = 10^{-9} x_j", "y = 0 * x", ("y", "differs")),  # however small what is compared
+        ("x (D)", "y_j = 10^{-9} x_j", "dx = 0 * dy", ("dx", "differs")),
+        ("x (D)", r"p_j = e^{x_j} / \sum_k e^{x_k}" "\n" r"L = \sum_j p_j", "dx = 0 * x", ("dx", "agrees")),
+        ("x (D)", "y_j = 2 x_j", "y = np.log(-np.abs(x))", ("y", "differs")),
+        ("x (D)", r"y_j = \ln (-x_j^2)", "y = 0 * x", ("y", "differs")),
+        ("x (D)", "y_j = 2 x_j", "y = 2 * x + 0j", ("y", "differs")),
+        ("x (D)", r"L = \sum_j x_j", "L = 'a'", ("L", "differs")),
+        ("x (D)", "y_j = 2 x_j", "print(1)\ny = 2 * x", ("y", "agrees")),
+        ("x (D); phi function", r"y_j = \phi(x_j)", "y = x", ("y", "not read")),
+        ("x (D)", r"y_j = 2 x_j, \qquad z_j = 3 x_j", "", (r"y_j = 2 x_j, \qquad z_j = 3 x_j", "defined")),
+        ("x (D)", "y_j = x_j + x_j\ny_j = 2 x_j", "", ("y_j = 2 x_j", "proved")),
+        ("x (D)", "y_j = x_j + x_j\ny_j = 3 x_j", "", ("y_j = 3 x_j", "refuted")),
+        ("x (D)", "y_j = 2 x_j = 3 x_j", "", ("y_j = 2 x_j = 3 x_j", "refuted")),
+    ],
+)
+def test_what_small_strange_or_several_things_are_called(letters, formulas, lines, verdict):
+    *_, last = outcomes(f"letters: {letters}\n{formulas}\n```python\n{lines}\n```")
+    assert last[:2] == verdict
+
+
 def test_the_command_says_how_it_went(tmp_path, capsys):
     wrong, right = SHEETS / "forgotten_batch.txt", tmp_path / "right.txt"
     right.write_text("letters: x (D)\n$$ y_j = x_j^2 $$\n$$ \\mathrm dx_j = 2 x_j \\mathrm dy_j $$")

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from test_site import CHROMIUM, PAGES, REQUIRED, Visit, address  # noqa: F401
+from test_site import CHROMIUM, PAGES, REQUIRED, SITE, Visit, address  # noqa: F401
 
 from handgrad.page.sheet import outcomes
 
@@ -14,6 +14,12 @@ pytestmark = [
     pytest.mark.skipif(not REQUIRED and not PAGES, reason="the book is not built: make book"),
     pytest.mark.skipif(not REQUIRED and not CHROMIUM, reason="no Chromium is installed"),
 ]
+
+
+@pytest.mark.parametrize("file", ["book/prove_here.html", "_static/here/here.js"])
+def test_the_size_that_is_named_is_that_of_the_parts(file):
+    size = sum(path.stat().st_size for path in (SITE / "_static/here").glob("*.gz"))
+    assert f"{size / 1e6:.0f} MB" in (SITE / file).read_text(encoding="utf-8")
 
 
 def test_every_sheet_of_the_menu_has_the_verdicts_that_it_has_elsewhere(browser, address):  # noqa: F811
@@ -38,6 +44,10 @@ def test_every_sheet_of_the_menu_has_the_verdicts_that_it_has_elsewhere(browser,
             "all => all.map(li => [...li.children].map(e => e.title || e.textContent))"
         )
         assert [(what, verdict) for verdict, what, _ in shown] == [o[:2] for o in outcomes(path.read_text())]
+    page.get_by_label("Formulas in TeX").fill("y_j = x_j")
+    page.get_by_label("Lines of NumPy").fill("print('half a line', end='')\ny = 2 * x")
+    page.get_by_role("button", name="Prove").click()
+    page.locator(".here-outcomes .here-differs").wait_for(timeout=60_000)
     page.get_by_label("Formulas in TeX").fill(
         "y_j = x_j\n" + "\n".join(["\\mathrm dx_j = \\mathrm dy_j"] * 500)
     )

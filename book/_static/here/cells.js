@@ -2,6 +2,7 @@
 //
 // What is written is kept by this browser, and sent nowhere.
 import { editor } from "./editor.js";
+import { startPython } from "./python.js";
 
 const PROGRESS = "handgrad.progress"; // as in progress.js
 const ANSWER = 10_000; // milliseconds in which Python says that it begins
@@ -80,27 +81,8 @@ function changedElsewhere({ key, newValue }) {
 // Python -----------------------------------------------------------------------------------------------------
 
 function start() {
-  const shares = {};
-  worker = new Worker(`${place}/worker.js`, { type: "module" });
-  bar.loading.hidden = false;
-  ready = new Promise((resolve, reject) => {
-    const broken = (text) => {
-      ended(`Python has ended: ${text}. What you wrote is kept; the next Run starts it again.`);
-      reject(new Error(text));
-    };
-    worker.onmessage = ({ data }) => {
-      if (data.kind === "part") {
-        shares[data.name] = data.share;
-        bar.loading.value = Object.values(shares).reduce((sum, share) => sum + share, 0);
-      } else if (data.kind === "ready") {
-        bar.loading.hidden = true;
-        resolve();
-      } else if (data.kind === "broken") broken(data.text);
-      else if (running) heard(data);
-    };
-    worker.onerror = ({ message }) => broken(message ?? "its script could not be loaded");
-    worker.postMessage({ start: place });
-  });
+  const broken = (text) => ended(`Python has ended: ${text}. What you wrote is kept; the next Run starts it again.`);
+  ({ worker, ready } = startPython(place, bar.loading, (data) => running && heard(data), broken));
   return ready;
 }
 

@@ -1,4 +1,5 @@
 // The page Prove here: a sheet goes to Python in this page, and what becomes of each formula is shown.
+import { startPython } from "./python.js";
 
 const PLACE = new URL(".", import.meta.url).href.replace(/\/$/, "");
 const form = document.getElementById("sheet");
@@ -7,7 +8,10 @@ const list = form.querySelector("ol");
 const loading = form.querySelector("progress");
 const told = form.querySelector("[role=status]");
 
+const OUTCOME = "\u241e"; // begins a line that tells one; other lines are what a sheet prints
+
 let worker = null; // Python, from the first sheet to the next stop
+let ready = null; // a promise: it can prove
 let heard = () => {}; // what takes its messages
 
 const field = /^letters:(.*)$/m;
@@ -23,36 +27,24 @@ const sheet = () => `letters: ${letters.value}\n\n${formulas.value}\n\n\`\`\`pyt
 
 const element = (name, attributes) => Object.assign(document.createElement(name), attributes);
 
-// Python, once it is there.
-function python() {
-  return new Promise((resolve, reject) => {
-    const shares = {};
-    worker = new Worker(`${PLACE}/worker.js`, { type: "module" });
-    loading.hidden = false;
-    told.textContent = "Python is fetched.";
-    worker.onmessage = ({ data }) => {
-      if (data.kind === "part") {
-        shares[data.name] = data.share;
-        loading.value = Object.values(shares).reduce((sum, share) => sum + share, 0);
-      } else if (data.kind === "ready") resolve();
-      else if (data.kind === "broken") reject(new Error(data.text));
-      else heard(data);
-    };
-    worker.onerror = ({ message }) => reject(new Error(message));
-    worker.postMessage({ start: PLACE });
-  }).finally(() => (loading.hidden = true));
+function start() {
+  const broken = (text) => end(`Python has ended: ${text}. Prove starts it again.`);
+  told.textContent = "Python is fetched.";
+  ({ worker, ready } = startPython(PLACE, loading, (data) => heard(data), broken));
+  return ready;
+}
+
+function end(words) {
+  worker?.terminate();
+  worker = ready = null;
+  loading.hidden = true;
+  ended(words);
 }
 
 function ended(words) {
   told.textContent = words;
   stop.disabled = true;
   form.querySelector("[type=submit]").disabled = false;
-}
-
-function end() {
-  worker?.terminate();
-  worker = null;
-  ended("Stopped.");
 }
 
 // The letters of the book, for the formulas of the outcomes; without them the TeX is shown.
@@ -81,10 +73,9 @@ async function prove(event) {
   stop.disabled = false;
   list.replaceChildren();
   try {
-    await Promise.all([worker ?? python(), letterpress()]);
-  } catch (error) {
-    end();
-    return ended(`Python could not be started: ${error.message}`);
+    await Promise.all([ready ?? start(), letterpress()]);
+  } catch {
+    return; // it is told
   }
   told.textContent = "Python works.";
   let text = "", wrong = "";
@@ -92,12 +83,12 @@ async function prove(event) {
     if (data.kind === "text" && data.name === "stdout") {
       const complete = (text + data.text).split("\n");
       text = complete.pop();
-      for (const line of complete) show(JSON.parse(line));
+      for (const line of complete) if (line.startsWith(OUTCOME)) show(JSON.parse(line.slice(1)));
     } else if (["error", "left"].includes(data.kind)) wrong = data.text.split("\n").pop();
     else if (data.kind === "done") ended(wrong || "Done.");
   };
   const source = `import json\nfrom handgrad.page.sheet import outcomes\n
-for outcome in outcomes(${JSON.stringify(sheet())}):\n    print(json.dumps(outcome))`;
+for outcome in outcomes(${JSON.stringify(sheet())}):\n    print("\\n${OUTCOME}" + json.dumps(outcome))`;
   worker.postMessage({ run: { name: "sheet", source } });
 }
 
@@ -108,6 +99,6 @@ async function choose() {
 
 document.head.append(element("link", { rel: "stylesheet", href: `${PLACE}/here.css` }));
 form.onsubmit = prove;
-stop.onclick = end;
+stop.onclick = () => end("Stopped.");
 example.onchange = choose;
 choose();

@@ -283,14 +283,14 @@ class Given:
     def _defines(reading, statement):
         if not statement.relations or statement.relations[0] != "=":
             return False
-        letter = _single_letter(statement.sides[0])
+        letter = single_letter(statement.sides[0])
         return bool(letter) and not letter.gradient and reading.find(letter) is None
 
     @staticmethod
     def _condition(reading, statement, restrictions):
         """Take a condition for granted. Returns the indices whose every value it is about."""
         if statement.relations == ("=",):
-            letter = _single_letter(statement.sides[0])
+            letter = single_letter(statement.sides[0])
             if letter and letter.base in reading.sizes and not letter.below:
                 reading.sizes[letter.base] = _size_product(reading, statement.sides[1])
                 return set()
@@ -614,7 +614,7 @@ class _placed:
         return False
 
 
-def _single_letter(tokens):
+def single_letter(tokens):
     """The Letter that a side consists of, else None."""
     items = items_of(parse(tokens))
     return (
@@ -630,7 +630,7 @@ def _quantified(condition, behind):
     named = [value for value in behind if value not in {",", "and"}]
     if unknown := set(named) - {t.value for side in condition.sides for t in side}:
         raise Unreadable(f"for all {min(unknown)}: the condition before it has no such index")
-    letter = _single_letter(condition.sides[0]) if named else None
+    letter = single_letter(condition.sides[0]) if named else None
     indices = {t for tree in letter.below for t in written(tree) if t.isalpha()} if letter else set()
     if left := indices & {*tokens} - {*named}:
         raise Unreadable(f"for all {', '.join(named)}: and {min(left)}, on which the condition depends?")

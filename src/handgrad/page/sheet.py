@@ -28,7 +28,7 @@ import numpy as np
 
 from ..sums import NotProved
 from .algebras import Torch, Walk, draw
-from .checks import Page
+from .checks import Page, single_letter
 from .reading import Reading
 from .tree import Unreadable, split
 
@@ -69,18 +69,17 @@ def outcomes(text):
     given, defining = page.given(letters=letters), []
     for label, formula in zip(labels, formulas):
         try:
-            behind = page.given(*defining, label, letters=letters)
-            new = behind.reading.definitions.keys() - given.reading.definitions.keys()
-            claims = (
-                not new or any(len(s.relations) > 1 for s in split(formula)[:1]) or len(split(formula)) > 1
-            )
+            statements, new = split(formula), set()
+            if not _begins_with_a_known_letter(given.reading, statements):
+                behind = page.given(*defining, label, letters=letters)
+                new = behind.reading.definitions.keys() - given.reading.definitions.keys()
         except Unreadable as error:
             yield Outcome(formula, "not read", _without(label, error))
             return
         if new:
             given, defining = behind, [*defining, label]
             yield Outcome(formula, "defined", ", ".join(sorted(new)))
-        if claims:
+        if sum(len(statement.relations) for statement in statements) > len(new):
             yield _proved(given, label, formula)
     if lines.strip():
         yield from compared(given.reading, lines)
@@ -90,6 +89,12 @@ def _formulas(text):
     """What stands between dollars, or else each line that is not empty."""
     displayed = re.findall(r"\$\$(.*?)\$\$", text, re.DOTALL)
     return [tex.strip() for tex in displayed or text.splitlines() if tex.strip()]
+
+
+def _begins_with_a_known_letter(reading, statements):
+    """Whether the first left side is a letter that has its definition: what follows is a claim about it."""
+    letter = statements[0].sides and single_letter(statements[0].sides[0])
+    return bool(letter) and reading.find(letter._replace(gradient=False)) in reading.definitions
 
 
 def _proved(given, label, formula):
@@ -125,7 +130,8 @@ def compared(reading: Reading, lines, seed=0):
         space.setdefault(name[:1].upper() + name[1:], space[name])
     before = dict(space)
     try:
-        exec(compile(lines, "<lines>", "exec"), space)
+        with np.errstate(all="ignore"):  # a NaN is shown where it stands
+            exec(compile(lines, "<lines>", "exec"), space)
     except Exception as error:  # whatever the lines do
         number = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == "<lines>"]
         number = number or [getattr(error, "lineno", 1) or 1]
@@ -139,11 +145,18 @@ def compared(reading: Reading, lines, seed=0):
         letter = reading.named(name)
         gradient = letter is None and name.startswith("d")
         letter = reading.named(name[1:]) if gradient else letter
-        if letter not in shapes or not gradient and letter not in reading.definitions:
+        if letter not in shapes or reading.array(letter).kind == "label":
+            continue
+        if not gradient and letter not in reading.definitions:
             continue
         found = True
-        right = _numbers(reading, letter, gradient, sizes, values, upstream, shapes[letter])
-        yield _compare(name, np.asarray(value), right)
+        try:
+            with np.errstate(all="ignore"):
+                right, noise = _numbers(reading, letter, gradient, sizes, values, upstream, shapes[letter])
+        except Unreadable as error:
+            yield Outcome(name, "not read", str(error))
+            continue
+        yield _compare(name, np.asarray(value), right, noise)
     if not found:
         known = ", ".join(sorted(reading.definitions))
         yield Outcome(
@@ -199,8 +212,12 @@ class Floats(Torch):
 
 
 def _numbers(reading, letter, gradient, sizes, values, upstream, shape):
-    """The array of a letter by the formulas alone, or of its gradient by central differences of the loss."""
+    """The array of a letter by the formulas alone, or of its gradient by central differences of the loss.
+
+    Beside it what rounding may have done to an entry: it is all there is of one that should be 0.
+    """
     found, groups = np.empty(shape), [len(axis) for axis in reading.array(letter).axes]
+    noise = 1e-14 * max(np.abs(value).max() for value in values.values())
     for at in np.ndindex(shape):
         rest = iter(at)
         indices = tuple(tuple(itertools.islice(rest, n)) for n in groups)
@@ -211,20 +228,24 @@ def _numbers(reading, letter, gradient, sizes, values, upstream, shape):
                 for h in (step, -step)
             )
             found[at] = (up - down) / (2 * step)
+            noise = 1e-15 * abs(up) / step
         else:
             found[at] = Floats(reading, sizes, values, upstream).named(letter, indices, (), frozenset())
-    return found
+    return found, noise
 
 
-def _compare(name, own, right):
+def _compare(name, own, right, noise):
     """Axes of length 1 are left aside, as keepdims makes them."""
+    if own.dtype.kind not in "biuf":
+        return Outcome(name, "differs", "it holds something else than real numbers")
     if np.squeeze(own).shape != right.shape:
         return Outcome(name, "differs", f"its shape is {own.shape}, expected {right.shape}")
-    apart = np.abs(np.squeeze(own) - right)
-    if not np.all(apart <= TOLERANCE * max(1.0, np.abs(right).max())):
-        at = np.unravel_index(np.nanargmax(apart), right.shape) if right.ndim else ()
+    own = np.squeeze(own)
+    apart = np.nan_to_num(np.abs(own - right), nan=np.inf)
+    if not np.all(apart <= TOLERANCE * np.abs(right).max() + noise):
+        at = np.unravel_index(np.argmax(apart), right.shape)
         where = f"at {list(map(int, at))} " if at else ""
-        worst = f"{where}it is {float(np.squeeze(own)[at]):.6g}, by the formulas {float(right[at]):.6g}"
+        worst = f"{where}it is {float(own[at]):.6g}, by the formulas {float(right[at]):.6g}"
         return Outcome(name, "differs", worst)
     return Outcome(name, "agrees", f"with the formulas, in all {right.size} entries")
 
