@@ -91,7 +91,9 @@ def test_nothing_is_loaded_before_somebody_asks(browser, address, path):  # noqa
         "request", lambda request: asked.append(request.url.partition("/here/")[2].partition("?")[0])
     )
     visit.page.reload(wait_until="networkidle")
-    assert visit.page.locator(".here-bar button").count() == 1
+    bar = visit.page.locator(".here-bar")
+    assert bar.locator("button").count() == 1
+    assert bar.evaluate("bar => getComputedStyle(bar).position") == "static", "it lies over what is read"
     assert {file for file in asked if file} == {"here.js", "here.css"}
     visit.context.close()
     elsewhere = Visit(browser, address, "search.html")
