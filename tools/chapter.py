@@ -79,7 +79,7 @@ Draw figures by functions in `src/handgrad/chapters/TOPIC/figures.py`, with `sub
 `handgrad.course.figures` in its colours. What several chapters draw is there: losses beside known levels,
 tables of faults, heat maps, the graph of a backward; a notebook calls it, `from handgrad.course import
 figures as shared`. The cell that shows a figure says in words what it shows, and has a caption, in its
-metadata: `{"mystnb": {"image": {"alt": "..."}, "figure": {"caption": "..."}}}`. What moves is
+metadata: `{"alt": "...", "caption": "..."}`. What moves is
 `interactive.frames`, `interactive.switches` or `interactive.lookup`: HTML that moves without a kernel, in
 Jupyter and in the book.
 

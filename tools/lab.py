@@ -410,10 +410,9 @@ def with_captions(cells, page):
     found, place = [], 0
     for cell in cells:
         found.append(cell)
-        caption = cell.metadata.get("mystnb", {}).get("figure", {}).get("caption")
-        if caption:
+        if "caption" in cell.metadata:
             place += 1
-            text = f"*Figure {number(page, place)}.* {caption}"
+            text = f"*Figure {number(page, place)}.* {cell.metadata['caption']}"
             found.append(nbformat.v4.new_markdown_cell(text, id=f"{cell.id}-caption"))
     return found
 

@@ -38,7 +38,7 @@ def called(cell, checked, later):
     """The name of a folded cell. checked: the equations it checks; later: the code of the cells below."""
     if checked:
         return f"{VERBS[checked[0].kind]} {listed([e.label for e in checked])}"
-    if "figure" in cell.metadata.get("mystnb", {}):
+    if "caption" in cell.metadata:
         return "How the figure is drawn"
     statements = [s for s in parse(cell.source).body if not isinstance(s, ast.Import | ast.ImportFrom)]
     functions = [s.name for s in statements if isinstance(s, ast.FunctionDef | ast.ClassDef)]

@@ -177,6 +177,18 @@ def without_marks(app, page, source):
         source[0] = nbformat.writes(notebook)
 
 
+def words_of_figures(app, page, source):
+    """What a figure says stands in the metadata of its cell, as in mystmd: put it where MyST-NB looks."""
+    if not app.env.doc2path(page).endswith(".ipynb"):
+        return
+    notebook = nbformat.reads(source[0], as_version=4)
+    for cell in notebook.cells:
+        for part, name in (("image", "alt"), ("figure", "caption")):
+            if name in cell.metadata:
+                cell.metadata.setdefault("mystnb", {})[part] = {name: cell.metadata[name]}
+    source[0] = nbformat.writes(notebook)
+
+
 def description(app, pagename, templatename, context, doctree):
     """The first paragraph, for search engines, unless the page has its own."""
     if doctree is None or 'name="description"' in context.get("metatags", ""):
@@ -233,6 +245,7 @@ def setup(app):
     app.connect("config-inited", launch_buttons)
     app.connect("builder-inited", read_plan)
     app.connect("source-read", without_marks)
+    app.connect("source-read", words_of_figures)
     changes = (
         references_are_no_list,
         words_for_pictures,

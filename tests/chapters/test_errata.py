@@ -75,7 +75,7 @@ def test_claims_are_counted_as_the_file_holds_them():
 def test_no_number_of_claims_is_typed_in_prose():
     """Such numbers change with the file: the chapter prints them."""
     cells = nbformat.read(ROOT / "notebooks/21_errata.ipynb", as_version=4).cells
-    captions = [cell.metadata.get("mystnb", {}).get("figure", {}).get("caption", "") for cell in cells]
+    captions = [cell.metadata.get("caption", "") for cell in cells]
     prose = captions + [cell.source for cell in cells if cell.cell_type == "markdown"]
     number = r"\b(?:\d+|[a-z]+teen|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:-\w+)?)"
     typed = [match[0] for text in prose for match in re.finditer(rf"{number} (?:\w+ )?claims\b", text, re.I)]

@@ -14,7 +14,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 JUPYTER_BOOK = Path(sys.executable).parent / "jupyter-book"
 FIGURE = "from handgrad.course.figures import subplots\nfig, ax = subplots()\nax.plot([0, 1])\nfig"
-WORDS = {"mystnb": {"image": {"alt": "a rising line"}, "figure": {"caption": "A line."}}}
+WORDS = {"alt": "a rising line", "caption": "A line."}
 
 pytestmark = pytest.mark.site
 

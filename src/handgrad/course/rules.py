@@ -309,17 +309,12 @@ def rule_pictures_have_text(notebook):
     for cell, tree, names in with_names(notebook):
         last = tree.body[-1].value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         name = origin(last.func, names) or "" if isinstance(last, ast.Call) else ""
-        shown = cell.metadata.get("mystnb", {})
-        alt, caption = shown.get("image", {}).get("alt", ""), shown.get("figure", {}).get("caption", "")
+        alt, caption = cell.metadata.get("alt", ""), cell.metadata.get("caption", "")
         moves = MOVES.get(name)  # how many arguments, alt the last
         if FIGURES.match(name) and len(alt.split()) < 4:
-            wrong.append(
-                f"{cell.id}: shows a figure; its metadata mystnb.image.alt must describe it, got {alt!r}"
-            )
+            wrong.append(f"{cell.id}: shows a figure; its metadata alt must describe it, got {alt!r}")
         if (FIGURES.match(name) or moves) and len(caption.split()) < 4:
-            wrong.append(
-                f"{cell.id}: shows a figure; its metadata mystnb.figure.caption must say it, got {caption!r}"
-            )
+            wrong.append(f"{cell.id}: shows a figure; its metadata caption must say it, got {caption!r}")
         if moves and len(last.args) < moves and "alt" not in [k.arg for k in last.keywords]:
             wrong.append(f"{cell.id}: {name.removeprefix('handgrad.course.')} without alt")
     return wrong
