@@ -140,8 +140,8 @@ def places(root=ROOT):
             found[f"question:{chapter}.{number}"] = Place(
                 f"notebooks/{file.stem}", link, plain(" ".join(words))
             )
-    glossary = (root / "book/glossary.md").read_text(encoding="utf-8").split("```{glossary}")[1]
-    for term, text in re.findall(r"^(\w.*|\[.*)\n((?:  .+\n)+)", glossary, re.MULTILINE):
+    glossary = (root / "book/glossary.md").read_text(encoding="utf-8").split(":::{glossary}")[1]
+    for term, text in re.findall(r"^(.+)\n: (.+\n(?:  .+\n)*)", glossary, re.MULTILINE):
         found[f"term:{term}"] = Place("book/glossary", f"{{term}}`{term}`", plain(text))
     return found
 

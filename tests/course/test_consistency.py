@@ -156,16 +156,17 @@ def test_the_works_are_complete_and_each_is_cited():
 
 GLOSSARY = """# Glossary
 
-```{glossary}
+:::{glossary}
 adjoint
-  What.
+: What.
 
 Jacobian
-  A matrix.
+: A matrix.
 
 post-norm, pre-norm
-  Where.
-```
+: Where
+  it stands.
+:::
 Word
 """
 

@@ -158,9 +158,7 @@ FIELDS = {
 
 def glossary(page):
     """The terms of a page's ``{glossary}``, in its order."""
-    return re.findall(
-        r"^([^\s`].*)$", page.partition("```{glossary}\n")[2].partition("\n```")[0], flags=re.MULTILINE
-    )
+    return re.findall(r"^(.+)\n: ", page.partition(":::{glossary}\n")[2], flags=re.MULTILINE)
 
 
 def wrong_glossary(terms, text):
