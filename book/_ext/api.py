@@ -1,4 +1,4 @@
-"""The directive ``{api} MODULE``: what a module offers, from its docstrings. Content: the names, in order.
+"""What handgrad offers as a library, from its docstrings.
 
 A docstring is shown as it is written, as Markdown. What is set in columns, and examples, keep their lines.
 """
@@ -7,10 +7,18 @@ import importlib
 import inspect
 import re
 
-from docutils import nodes
-from docutils.statemachine import StringList
-from sphinx.util.docutils import SphinxDirective
-
+OFFERED = {
+    "handgrad.sums": "sizes index arrays labels total gradient prove_equal equal normal_form equation "
+    "random_values evaluate",
+    "handgrad.algebra": "namespace check_array check_like like root pi error_function scatter_add",
+    "handgrad.ops.table": "Op shape NUMERIC_SIZES",
+    "handgrad.check": "prove differences autograd measured Pair Proof Differences Autograd TOLERANCE "
+    "AUTOGRAD_TOLERANCE",
+    "handgrad.mistakes": "edited changed",
+    "handgrad.mistakes.mutations": "wrong_backwards Mutant",
+    "handgrad.course.ledger": "entry Entry table score refutations",
+}
+"""The names of each module, in the order in which they are explained."""
 IN_COLUMNS = re.compile(r"\w+ {2,}\S")  # such as "n     the number of terms"
 
 
@@ -20,7 +28,8 @@ def signature(name, thing):
         return f"{name} = {thing!r}"
     if inspect.isclass(thing) and issubclass(thing, tuple):
         return f"{name}({', '.join(thing._fields)})"
-    return f"{name}{inspect.signature(thing)}".replace("<function <lambda>", "<function").partition(" ->")[0]
+    called = str(inspect.signature(thing)).partition(" ->")[0]
+    return name + re.sub(r"<function \S+ at 0x\w+>", "<function>", called)  # an address differs at each run
 
 
 def shown(docstring):
@@ -47,24 +56,7 @@ def entry(module, name):
     return f"```python\n{signature(name, thing)}\n```\n\n{shown(words)}\n"
 
 
-class Api(SphinxDirective):
-    """A section for each name. Argument: a module; content: the names, in order."""
-
-    required_arguments = 1
-    has_content = True
-
-    def run(self):
-        module = importlib.import_module(self.arguments[0])
-        self.env.note_dependency(inspect.getsourcefile(module))
-        sections = []
-        for name in " ".join(self.content).split():
-            section = nodes.section("", nodes.title(name, name), ids=[f"{module.__name__}.{name}"])
-            text = StringList(entry(module, name).splitlines(), module.__name__)
-            self.state.nested_parse(text, self.content_offset, section)
-            sections.append(section)
-        return sections
-
-
-def setup(app):
-    app.add_directive("api", Api)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+def page(name):
+    """A section for each name that a module offers, as Markdown."""
+    module = importlib.import_module(name)
+    return "\n".join(f"### {own}\n\n{entry(module, own)}" for own in OFFERED[name].split())

@@ -1,4 +1,4 @@
-r"""The directive ``{architecture}``: a GPT drawn from the tokens to the loss, whose boxes are links.
+"""A GPT drawn from the tokens to the loss, whose boxes are links.
 
 Each box opens its card: what it computes, what it sends back with the mark of its evidence, its shapes, its
 lines of NumPy and its chapter. The boxes stand in book/architecture.yml, which names equations and functions
@@ -7,15 +7,11 @@ script; where there is no style all of them follow the picture.
 """
 
 import ast
-from functools import cache
 from html import escape
 from pathlib import Path
 
 import yaml
-from cheat_sheet import chosen, is_gradient, line_of, of_book
-from docutils import nodes
-from docutils.statemachine import StringList
-from sphinx.util.docutils import SphinxDirective
+from cheat_sheet import chosen, is_gradient, line_of
 
 ROOT = Path(__file__).parents[2]
 GPT = "examples/one_page_gpt.py"
@@ -30,9 +26,11 @@ def read(root=ROOT):
 
 
 def functions(root=ROOT):
-    """The names of the functions of the GPT on one page."""
-    tree = ast.parse((root / GPT).read_text(encoding="utf-8"))
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    """The functions of the GPT on one page: {name: source}."""
+    text = (root / GPT).read_text(encoding="utf-8")
+    found = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    lines = text.splitlines()
+    return {node.name: "\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in found}
 
 
 def problems(boxes, book, known):
@@ -86,7 +84,7 @@ def picture(boxes):
     )
 
 
-def markdown(about, book):
+def card(about, book, known):
     """The card of one box as MyST."""
     path, found, _ = book[about["chapter"]]
     found = found | book[13][1]
@@ -95,45 +93,24 @@ def markdown(about, book):
         for sign, way in (("→", "forward"), ("←", "backward"))
     ]
     lines = [
+        f'<div class="box" id="box-{about["box"]}">',
+        "",
         f"**{about['title']}.** {about['says']} {{doc}}`Chapter {about['chapter']} </notebooks/{path.stem}>`",
         "",
         *formulas,
         f"- [▭]{{.sign}} {about['shapes']}",
         "",
+        *(f"```python\n{known[name]}\n```\n" for name in about["lines"]),
+        f"{BACK}</div>",
+        "",
     ]
-    for name in about["lines"]:
-        lines += [f"```{{literalinclude}} /{GPT}", f":pyobject: {name}", "```", ""]
-    return lines
+    return "\n".join(lines)
 
 
-@cache
-def _book():
-    return of_book()
-
-
-class Architecture(SphinxDirective):
-    """The picture and its cards. No argument, option or content."""
-
-    def run(self):
-        book, boxes = _book(), read()
-        self.env.note_dependency(str(ROOT / "book/architecture.yml"))
-        self.env.note_dependency(str(ROOT / GPT))
-        for path, _, _ in book.values():
-            self.env.note_dependency(str(path))
-        if wrong := problems(boxes, book, functions()):
-            raise self.error("architecture.yml: " + "; ".join(wrong))
-        whole = nodes.container(classes=["architecture"], ids=["architecture"])
-        whole += nodes.raw("", picture(boxes), format="html")
-        for about in boxes:
-            card = nodes.container(classes=["box"], ids=[f"box-{about['box']}"])
-            self.state.nested_parse(
-                StringList(markdown(about, book), self.env.docname), self.content_offset, card
-            )
-            card += nodes.raw("", BACK, format="html")
-            whole += card
-        return [whole]
-
-
-def setup(app):
-    app.add_directive("architecture", Architecture)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+def page(book):
+    """The picture and its cards as MyST. Raises ValueError that says what is wrong in the file."""
+    boxes, known = read(), functions()
+    if wrong := problems(boxes, book, known):
+        raise ValueError("architecture.yml: " + "; ".join(wrong))
+    cards = "\n".join(card(about, book, known) for about in boxes)
+    return f'<div class="architecture" id="architecture">\n{picture(boxes)}\n\n{cards}\n</div>\n'

@@ -1,4 +1,4 @@
-"""The directive ``{chapter-graph}``: what each chapter needs, drawn as a map whose boxes are links.
+"""What each chapter needs, drawn as a map whose boxes are links.
 
 Where a box stands is said in book/chapters.yml. An arrow leads from a chapter to one that needs it; those
 that others imply are left out. progress.js lights up all that a chapter needs when the pointer or the Tab key
@@ -9,10 +9,6 @@ from html import escape
 from textwrap import wrap
 
 import networkx as nx
-from docutils import nodes
-from sphinx.util.docutils import SphinxDirective
-
-from handgrad.course import plan
 
 WIDTH, HEIGHT = 126, 60  # of a box
 COLUMN, ROW = 150, 100  # from one box to the next
@@ -117,21 +113,10 @@ def picture(chapters, addresses):
     )
 
 
-class ChapterGraph(SphinxDirective):
-    """The map, and a line in which progress.js tells what a chapter needs. No argument, option or content."""
-
-    def run(self):
-        for file in plan.files(self.env.srcdir):
-            self.env.note_dependency(str(file))
-        chapters, builder = plan.chapters(self.env.srcdir), self.env.app.builder
-        addresses = {c.page: builder.get_relative_uri(self.env.docname, c.page) for c in chapters}
-        html = (
-            f'<div class="scrolls chapter-graph">{picture(chapters, addresses)}</div>'
-            '<p class="chapter-graph-told" role="status"></p>'
-        )
-        return [nodes.raw("", html, format="html")]
-
-
-def setup(app):
-    app.add_directive("chapter-graph", ChapterGraph)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+def page(chapters):
+    """The map, and a line in which progress.js tells what a chapter needs, as HTML."""
+    addresses = {chapter.page: f"../{chapter.page}.html" for chapter in chapters}
+    return (
+        f'<div class="scrolls chapter-graph">{picture(chapters, addresses)}</div>\n'
+        '<p class="chapter-graph-told" role="status"></p>\n'
+    )

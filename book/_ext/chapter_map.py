@@ -1,56 +1,32 @@
-"""The chapters in tables, from `handgrad.course.plan`.
-
-``{chapter-map}`` lists them by parts, with minutes and needs. ``{way} weekend`` is one of the suggested ways
-of book/ways.yml: when, what to read, what to solve, and how many minutes that takes.
-"""
+"""The chapters in tables, from `handgrad.course.plan`, and the suggested ways of book/ways.yml."""
 
 from itertools import groupby
 from pathlib import Path
 
 import yaml
-from docutils import nodes
-from sphinx import addnodes
-from sphinx.util.docutils import SphinxDirective
 
 from handgrad.course import plan
+from handgrad.course.tables import markdown
 
 
-def read(env):
-    """The chapters; the page that asks is made again when one of them changes."""
-    for file in plan.files(env.srcdir):
-        env.note_dependency(str(file))
-    return plan.chapters(env.srcdir)
+def listing(chapters):
+    """A list of chapters under the name of each part, as MyST."""
+    found = []
+    for part, own in groupby(chapters, lambda chapter: chapter.part):
+        found += [f'<p class="rubric part">{part}</p>', '<div class="chapters">', *map(item, own), "</div>"]
+    return "\n\n".join(found) + "\n"
 
 
-def link(env, page, *words):
-    """A link to another page of the book."""
-    to = {"refdomain": "std", "reftype": "doc", "refdoc": env.docname, "reftarget": f"/{page}"}
-    return addnodes.pending_xref("", *words, **to, refexplicit=True, refwarn=True)
-
-
-class ChapterMap(SphinxDirective):
-    """A list of chapters under the name of each part. It has no argument, option or content."""
-
-    def run(self):
-        found = []
-        for part, chapters in groupby(read(self.env), lambda chapter: chapter.part):
-            found.append(nodes.rubric("", part, classes=["part"]))
-            found.append(nodes.bullet_list("", *map(self.item, chapters), classes=["chapters"]))
-        return found
-
-    def item(self, chapter):
-        """One chapter: its name, what it is about, minutes, what it needs, and room for what is done."""
-        name = nodes.strong("", f"{chapter.number}. {chapter.title}")
-        facts = [f"{chapter.minutes} minutes"]
-        if chapter.needs:
-            facts.append(f"needs {', '.join(map(str, chapter.needs))}")
-        words = nodes.inline("", f" {chapter.about} ", classes=["about"])
-        small = nodes.inline("", " · ".join(facts), classes=["facts"])
-        told = f'data-page="{chapter.page}" data-exercises="{" ".join(chapter.names)}"'
-        done = nodes.raw("", f' <span class="done" {told}></span>', format="html")
-        return nodes.list_item(
-            "", nodes.paragraph("", "", link(self.env, chapter.page, name), words, small, done)
-        )
+def item(chapter):
+    """One chapter: its name, what it is about, minutes, what it needs, and room for what is done."""
+    facts = [f"{chapter.minutes} minutes"]
+    if chapter.needs:
+        facts.append(f"needs {', '.join(map(str, chapter.needs))}")
+    done = f'data-page="{chapter.page}" data-exercises="{" ".join(chapter.names)}"'
+    return (
+        f"- **{{doc}}`{chapter.number}. {chapter.title} </{chapter.page}>`** [{chapter.about}]{{.about}} "
+        f'[{" · ".join(facts)}]{{.facts}} <span class="done" {done}></span>'
+    )
 
 
 def ways(root):
@@ -98,48 +74,27 @@ def hours(number):
     return words.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-class Way(SphinxDirective):
-    """The table of one way. Argument: its name in book/ways.yml."""
-
-    required_arguments = 1
-
-    def run(self):
-        self.env.note_dependency(str(Path(self.env.srcdir) / "book" / "ways.yml"))
-        known = {chapter.number: chapter for chapter in read(self.env)}
-        stops = ways(self.env.srcdir)[self.arguments[0]]
-        rows = [self.row(stop, known) for stop in stops]
-        totals = [sum(column) for column in zip(*(minutes(stop, known) for stop in stops), strict=True)]
-        rows.append([[nodes.Text(text)] for text in ("together", hours(totals[0]), hours(totals[1]))])
-        return [table(["When", "Read", "Solve"], rows)]
-
-    def row(self, stop, known):
-        chapters, tasks = [], []
-        for number in stop["read"]:
-            words = nodes.inline("", f"{number}. {known[number].title}")
-            chapters += [link(self.env, known[number].page, words), nodes.Text(", ")]
-        for number, wanted in stop["solve"].items():
-            page = known[number].page.replace("/", "/exercises/")
-            for exercise in wanted:
-                words = nodes.inline("", f"{number}.{exercise}")
-                tasks += [link(self.env, page, words), nodes.Text(", ")]
-        to_read, to_solve = minutes(stop, known)
-        chapters[-1], tasks[-1] = (nodes.Text(f" ({hours(n)})") for n in (to_read, to_solve))
-        return [[nodes.Text(stop["when"])], chapters, tasks]
+def way(stops, known):
+    """The table of one way: when, what to read, what to solve, and how many minutes that takes."""
+    rows = [row(stop, known) for stop in stops]
+    to_read, to_solve = (
+        sum(column) for column in zip(*(minutes(stop, known) for stop in stops), strict=True)
+    )
+    rows.append(["together", hours(to_read), hours(to_solve)])
+    return markdown(["When", "Read", "Solve"], rows, numbers=False) + "\n"
 
 
-def table(head, rows):
-    """A table of docutils; a cell is a list of nodes."""
-
-    def line(cells):
-        return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", *cell)) for cell in cells))
-
-    columns = [nodes.colspec(colwidth=1) for _ in head]
-    first = nodes.thead("", line([[nodes.Text(word)] for word in head]))
-    group = nodes.tgroup("", *columns, first, nodes.tbody("", *map(line, rows)), cols=len(head))
-    return nodes.table("", group)
-
-
-def setup(app):
-    app.add_directive("chapter-map", ChapterMap)
-    app.add_directive("way", Way)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+def row(stop, known):
+    """One stop of a way as a row of MyST."""
+    chapters = [f"{{doc}}`{n}. {known[n].title} </{known[n].page}>`" for n in stop["read"]]
+    tasks = [
+        f"{{doc}}`{n}.{exercise} </{known[n].page.replace('/', '/exercises/')}>`"
+        for n, wanted in stop["solve"].items()
+        for exercise in wanted
+    ]
+    to_read, to_solve = minutes(stop, known)
+    return [
+        stop["when"],
+        f"{', '.join(chapters)} ({hours(to_read)})",
+        f"{', '.join(tasks)} ({hours(to_solve)})",
+    ]

@@ -1,4 +1,4 @@
-r"""The directive ``{cheat-sheet} SIDE``: cards with formulas that the book has checked.
+"""Cards with formulas that the book has checked.
 
 book/cheat_sheet.yml names equations and writes none: ``eq-linear-dw 2`` is the second statement of that
 equation, ``ends`` leaves out what stands between its first and its last side. The TeX comes from the
@@ -7,13 +7,9 @@ is wrong in the file: a gradient must be checked, a definition is no evidence fo
 """
 
 import re
-from functools import cache
 from pathlib import Path
 
 import yaml
-from docutils import nodes
-from docutils.statemachine import StringList
-from sphinx.util.docutils import SphinxDirective
 
 from handgrad.course.evidence import MARKS, chapters, equations
 
@@ -179,11 +175,12 @@ def line_of(item, found):
     return " ".join([*first, f"[{last}[{MARKS[kind]} {{eq}}`{label}`]{{.evidence}}]{{.marked}}"])
 
 
-def markdown(about, chapter):
+def card_of(about, chapter):
     """One card as MyST: what it says forward, backward and beside."""
     path, found, rows = chapter
     lines = [
-        ":::{container} sheet-card",
+        '<div class="sheet-card">',
+        "",
         f"{{doc}}`{about['chapter']} {about['title']} </notebooks/{path.stem}>`",
         "",
     ]
@@ -195,36 +192,16 @@ def markdown(about, chapter):
         bites = row == BITES
         name = "" if bites else f"*{name.rpartition(':')[2].strip()}:* "
         lines.append(f"- [{'✓' if bites else '•'}]{{.sign}} {name}{words}")
-    return [*lines, ":::", ""]
+    return "\n".join([*lines, "", "</div>"])
 
 
-@cache
-def _book():
-    return of_book()
-
-
-class CheatSheet(SphinxDirective):
-    """The cards of one side. The argument is its name."""
-
-    required_arguments = 1
-    final_argument_whitespace = True
-
-    def run(self):
-        self.env.note_dependency(str(ROOT / "book/cheat_sheet.yml"))
-        book, sides = _book(), read()
-        for path, _, _ in book.values():
-            self.env.note_dependency(str(path))
-        if wrong := problems(sides, book):
-            raise self.error("cheat_sheet.yml: " + "; ".join(wrong))
-        cards = {side["side"]: side["cards"] for side in sides}
-        if self.arguments[0] not in cards:
-            raise self.error(f"cheat-sheet: expected one of {list(cards)}, got {self.arguments[0]!r}")
-        lines = [line for c in cards[self.arguments[0]] for line in markdown(c, book[c["chapter"]])]
-        box = nodes.container(classes=["cheat-sheet"])
-        self.state.nested_parse(StringList(lines, self.env.docname), self.content_offset, box)
-        return [box]
-
-
-def setup(app):
-    app.add_directive("cheat-sheet", CheatSheet)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+def page(book):
+    """The sides of the sheet as MyST. Raises ValueError that says what is wrong in the file."""
+    sides = read()
+    if wrong := problems(sides, book):
+        raise ValueError("cheat_sheet.yml: " + "; ".join(wrong))
+    found = []
+    for side in sides:
+        cards = (card_of(about, book[about["chapter"]]) for about in side["cards"])
+        found += [f"## {side['side']}", '<div class="cheat-sheet">', *cards, "</div>"]
+    return "\n\n".join(found) + "\n"

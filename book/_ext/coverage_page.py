@@ -1,4 +1,4 @@
-"""The directive ``{coverage} TOPIC``: what a topic of book/coverage.yml consists of, and links to each place.
+"""What each topic of book/coverage.yml consists of, and links to each place.
 
 The file is a list of ``{topic, items}``. An item is ``{item, what, from, where}``: its number in the list of
 what the five texts teach, one line, the texts with their sections, ``A 12.3.1, 12.3.3; B 1.2``, and a
@@ -15,15 +15,11 @@ the items of the topic that is in none of the texts have no ``from``. A place is
 import json
 import re
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import nbformat
 import yaml
-from docutils import nodes
-from docutils.statemachine import StringList
-from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).parents[2]
 LABEL = re.compile(r"\(([a-z0-9-]+)\)=")
@@ -217,31 +213,15 @@ def line_of(item, found):
     return f"{start} {'; '.join(groups)} |"
 
 
-@cache
-def _found():
-    return places()
-
-
-class Coverage(SphinxDirective):
-    """A table: what is taught, in which sections of the texts, and where here. The argument is the topic."""
-
-    required_arguments = 1
-    final_argument_whitespace = True
-
-    def run(self):
-        self.env.note_dependency(str(ROOT / "book/coverage.yml"))
-        topics = {topic["topic"]: topic["items"] for topic in read()}
-        if self.arguments[0] not in topics:
-            raise self.error(f"coverage: expected one of {list(topics)}, got {self.arguments[0]!r}")
-        rows = [line_of(item, _found()) for item in topics[self.arguments[0]]]
-        text = ["| what is taught | in the texts | in this book |", "|:--|:--|:--|", *rows]
-        box = nodes.Element()
-        self.state.nested_parse(StringList(text, self.env.docname), self.content_offset, box)
-        for entries in box.children:
-            entries["classes"].append("coverage")
-        return box.children
-
-
-def setup(app):
-    app.add_directive("coverage", Coverage)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+def page():
+    """A table for each topic: what is taught, in which sections of the texts, and where here."""
+    found, lines = places(), []
+    for topic in read():
+        lines += [
+            f"## {topic['topic']}",
+            "",
+            "| what is taught | in the texts | in this book |",
+            "|:--|:--|:--|",
+        ]
+        lines += [*(line_of(item, found) for item in topic["items"]), ""]
+    return "\n".join(lines)

@@ -1,20 +1,17 @@
 """Every labelled equation shows its evidence beside its number: a mark that leads to the cell that checks it.
 
-The marks are made from what the cells call of the page, as `handgrad.course.evidence` reads it. The directive
-``{evidence-totals}`` counts them for the whole book; the role ``{evidence-marks}`` lists them in a line, with
-its text between two of them.
+The marks are made from what the cells call of the page, as `handgrad.course.evidence` reads it. `totals`
+counts equations by their marks; `in_short` lists the marks in a line.
 """
 
 import re
 from collections import Counter
 from html import escape
-from pathlib import Path
 
 import nbformat
 from docutils import nodes
-from sphinx.util.docutils import SphinxDirective
 
-from handgrad.course.evidence import KINDS, MARKS, chapters, equations
+from handgrad.course.evidence import KINDS, MARKS, equations
 
 CHAPTER = re.compile(r"notebooks/\d\d_\w+")
 NUMBER = re.compile(r'(id="equation-(eq-[a-z0-9-]+)">\s*<span class="eqno">)(\([\d.]+\))')
@@ -52,37 +49,25 @@ def mark_equations(app, pagename, templatename, context, doctree):
     context["body"] = NUMBER.sub(marked, context["body"])
 
 
-class EvidenceTotals(SphinxDirective):
+def totals(found):
     """A table: each mark, what it says, and how many equations of the book have it, if any has."""
-
-    def run(self):
-        read = chapters(Path(self.env.srcdir) / "notebooks")
-        for path, _ in read:
-            self.env.note_dependency(str(path))
-        total = Counter(equation.kind for _, notebook in read for equation in equations(notebook))
-        rows = [(MARKS[kind], words, str(total[kind])) for kind, words in KINDS.items() if total[kind]]
-        rows.append(("", "together", str(total.total())))
-        lines = ["| Mark | An equation with it is | Equations |", "| :-: | :-- | --: |"]
-        lines += [f"| {' | '.join(row)} |" for row in rows]
-        self.content.data[:] = lines
-        self.content.items[:] = [(self.env.docname, i) for i in range(len(lines))]
-        holder = nodes.container()
-        self.state.nested_parse(self.content, 0, holder)
-        return holder.children
+    total = Counter(equation.kind for equation in found)
+    rows = [(MARKS[kind], words, str(total[kind])) for kind, words in KINDS.items() if total[kind]]
+    rows.append(("", "together", str(total.total())))
+    head = "| Mark | An equation with it is | Equations |\n| :-: | :-- | --: |\n"
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def evidence_marks(name, rawtext, text, lineno, inliner, options=None, content=None):
-    """Each mark once, with what it says in short, as text in a line."""
+def in_short():
+    """Each mark once, with what it says in short, in a line."""
     short = {
         MARKS[k]: re.sub("[;:].*|, (read )?from the page|, compared by eye.*", "", w)
         for k, w in KINDS.items()
     }
-    return [nodes.Text(f"{text} ".join(f"{mark} {words}" for mark, words in short.items()))], []
+    return "; ".join(f"{mark} {words}" for mark, words in short.items()) + ".\n"
 
 
 def setup(app):
-    app.add_directive("evidence-totals", EvidenceTotals)
-    app.add_role("evidence-marks", evidence_marks)
     app.connect("doctree-read", name_the_cells)
     app.connect("html-page-context", mark_equations)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

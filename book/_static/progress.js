@@ -28,7 +28,7 @@ function show() {
   }
   let right = 0;
   let exercises = 0;
-  for (const card of document.querySelectorAll("ul.chapters .done")) {
+  for (const card of document.querySelectorAll(".chapters .done")) {
     const names = card.dataset.exercises.split(" ");
     const done = names.filter((name) => solved.includes(name)).length;
     const words = read.includes(card.dataset.page) ? ["✓ read"] : [];
@@ -37,7 +37,7 @@ function show() {
     right += done;
     exercises += names.length;
   }
-  const chapters = document.querySelectorAll("ul.chapters .done").length;
+  const chapters = document.querySelectorAll(".chapters .done").length;
   for (const told of document.querySelectorAll(".progress-told")) {
     told.textContent = `Read: ${read.length} of ${chapters} chapters. Solved: ${right} of ${exercises} exercises.`;
   }

@@ -57,13 +57,6 @@ def test_errata_stand_behind_what_holds():
         assert wrong == sorted(wrong), item
 
 
-def test_the_page_has_a_list_for_each_topic():
-    page = (ROOT / "book/coverage.md").read_text()
-    names = [topic["topic"] for topic in TOPICS]
-    assert re.findall(r"^## (.+)$", page, re.MULTILINE) == names
-    assert re.findall(r"^```\{coverage\} (.+)$", page, re.MULTILINE) == names
-
-
 def changed(**changes):
     """The list with one item of its own changed: the first that names the place `attention-saturation`."""
     topics = copy.deepcopy(TOPICS)

@@ -287,10 +287,7 @@ def test_the_notebook_stops_where_something_is_wrong_and_says_what(own, cell, ol
 
 # The library ------------------------------------------------------------------------------------------------
 
-PAGE = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
-OFFERED = {
-    module: names.split() for module, names in re.findall(r"```\{api\} (\S+)\n(.+?)\n```", PAGE, re.DOTALL)
-}
+OFFERED = {module: names.split() for module, names in api.OFFERED.items()}
 
 
 @pytest.mark.parametrize("module", OFFERED)

@@ -2,17 +2,13 @@
 
 import difflib
 import inspect
-import io
 import re
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
-from docutils import nodes
 from nbformat.v4 import new_markdown_cell, new_notebook
-from sphinx.application import Sphinx
 
 from handgrad.course import judge, plan, teaching
 
@@ -154,42 +150,3 @@ def test_questions_with_folded_answers_are_counted(tmp_path):
     own = [task for task in TASKS if task.chapter == chapter]
     table = teaching.totals(own, TITLES, tmp_path)
     assert "| 6 | 1 · 4 · 1 | 3 | 105 | 7 | 3 | 2 |" in table.replace("\xa0", " ")
-
-
-# The directive ----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def build(tmp_path, monkeypatch):
-    """A function that builds a page of one directive: its document, and the warnings."""
-    monkeypatch.syspath_prepend(ROOT / "book/_ext")
-    (tmp_path / "notebooks").symlink_to(NOTEBOOKS)
-    (tmp_path / "book").mkdir()
-    shutil.copy(ROOT / "book/chapters.yml", tmp_path / "book")
-    (tmp_path / "conf.py").write_text(
-        'extensions = ["myst_parser", "exercise_tables"]\nexclude_patterns = ["notebooks"]\n'
-    )
-
-    def made(argument):
-        (tmp_path / "index.md").write_text(f"# Page\n\n```{{exercise-tables}} {argument}\n```\n")
-        warnings = io.StringIO()
-        folders = [tmp_path, tmp_path, tmp_path / "out", tmp_path / "trees"]
-        app = Sphinx(*folders, "dummy", status=None, warning=warnings, freshenv=True)
-        app.build()
-        return app.env.get_doctree("index"), warnings.getvalue()
-
-    return made
-
-
-def test_the_page_holds_the_tables(build):
-    document, _ = build("list")
-    tables = list(document.findall(nodes.table))
-    assert len(tables) == len(TITLES)
-    rows = [row for table in tables for body in table.findall(nodes.tbody) for row in body.children]
-    assert len(rows) == len(TASKS) and rows[0].children[1].astext() == TASKS[0].asks
-    document, _ = build("by-hand")
-    assert f"of the {len(TASKS)} exercises" in document.astext()
-
-
-def test_a_table_that_there_is_not_is_refused(build):
-    assert "expected one of list, totals, by-hand, got sums" in build("sums")[1]
