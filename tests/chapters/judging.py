@@ -1,5 +1,7 @@
 """What the tests of exercises ask of the judge."""
 
+from inspect import signature
+
 import numpy as np
 import torch
 
@@ -11,23 +13,23 @@ def solution(name):
     return judge.find(name).answer
 
 
-def check_gradients(name, loss):
+def tensor(x):
+    """An input as torch takes it."""
+    return torch.tensor(np.asarray(x)) if isinstance(x, (np.ndarray, float)) else x
+
+
+def check_gradients(name, loss, by):
     """Assert that the answer of an exercise is what autograd finds, for each of its cases.
 
-    loss: of the inputs, arrays and floats as tensors; returns the loss, and what it is differentiated by.
+    loss: of the inputs, arrays and floats as tensors; by: the names of those that it is differentiated by.
     """
-
-    def tensor(x):
-        if isinstance(x, (np.ndarray, float)):
-            return torch.tensor(np.asarray(x), requires_grad=np.asarray(x).dtype.kind == "f")
-        return x
-
-    exercise = judge.find(name)
-    for case in exercise.cases:
-        inputs = [tensor(x) for x in case.inputs]
-        found = torch.autograd.grad(*loss(*inputs))
-        for mine, theirs in zip(exercise.answer(*case.inputs), found, strict=True):
-            np.testing.assert_allclose(mine, theirs.numpy(), rtol=1e-9, atol=1e-11)
+    for case in judge.find(name).cases:
+        inputs = dict(zip(signature(loss).parameters, map(tensor, case.inputs), strict=True))
+        leaves = [inputs[letter].requires_grad_() for letter in by.split()]
+        found = torch.autograd.grad(loss(**inputs), leaves)
+        mine = solution(name)(*case.inputs)
+        for ours, theirs in zip(mine if isinstance(mine, tuple) else (mine,), found, strict=True):
+            np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-10, atol=1e-13)
 
 
 def check_answers(name, answers):

@@ -1,8 +1,8 @@
 """The exercises of chapter 03: derived again."""
 
-import numpy as np
+import pytest
 import torch
-from judging import solution
+from judging import check_gradients, solution
 from sympy import Rational, diff, exp, log, simplify, symbols
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
@@ -38,36 +38,28 @@ def test_the_tied_row_is_the_derivative():
     assert simplify(solution("tied_row")(1, 1, 2)) == 1 and solution("tied_row")(0, 1, 2) == -1
 
 
-def grads(forward, dy, *arrays):
-    leaves = [torch.tensor(a, requires_grad=True) for a in arrays]
-    forward(*leaves).backward(torch.tensor(dy))
-    return [leaf.grad.numpy() for leaf in leaves]
+def twice_loss(dy, x, W, b):
+    return (dy * ((x @ W + b) @ W + b)).sum()
 
 
-def bag(tokens):
-    return lambda E: functional.embedding_bag(torch.tensor(tokens), E, mode="mean", padding_idx=0)
+def low_rank_loss(dy, x, W, A, C, g):
+    return (dy * (x @ W + g * (x @ A) @ C)).sum()
 
 
-def added(W, g):
-    return lambda x, A, C: x @ torch.tensor(W) + g * (x @ A) @ C
+def bag_loss(dy, tokens, E):
+    return (dy * functional.embedding_bag(tokens, E, mode="mean", padding_idx=0)).sum()
 
 
-def test_the_others_against_autograd():
-    for case in judge.find("twice_backward").cases:
-        dy, *arrays = case.inputs
-        wanted = grads(lambda x, W, b: (x @ W + b) @ W + b, dy, *arrays)
-        for ours, theirs in zip(solution("twice_backward")(*case.inputs), wanted, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
-    for case in judge.find("low_rank_backward").cases:
-        dy, x, W, A, C, g = case.inputs
-        wanted = grads(added(W, g), dy, x, A, C)
-        for ours, theirs in zip(solution("low_rank_backward")(*case.inputs), wanted, strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
-    for case in judge.find("bag_backward").cases:
-        dy, tokens, E = case.inputs
-        np.testing.assert_allclose(
-            solution("bag_backward")(*case.inputs), grads(bag(tokens), dy, E)[0], atol=1e-12
-        )
+@pytest.mark.parametrize(
+    "name, loss, by",
+    [
+        ("twice_backward", twice_loss, "x W b"),
+        ("low_rank_backward", low_rank_loss, "x A C"),
+        ("bag_backward", bag_loss, "E"),
+    ],
+)
+def test_the_answers_are_the_gradients(name, loss, by):
+    check_gradients(name, loss, by)
 
 
 def test_the_flops_are_those_that_torch_counts():
