@@ -221,19 +221,6 @@ def test_two_who_sit_one_examination():
     assert trials.standard_error(0.82, 1730) == pytest.approx(0.0092, abs=5e-5)
 
 
-def test_the_record_of_bayes(record, parts):
-    bayes = trials.NaiveBayes(parts[0], 5, 0.1)
-    right = trials.accuracy(bayes.scores(parts[1].texts), parts[1].labels)
-    assert all(run["Bayes, all"]["right"] == pytest.approx(right) for run in record.values())
-
-
-def test_the_table_has_both_standard_errors(record):
-    line = trials.table(record, "pre-trained, all").splitlines()[1]
-    shares = [run["pre-trained, all"]["right"] for run in record.values()]
-    of_names, of_seeds = np.sqrt(0.704 * 0.296 / 1730), np.std(shares, ddof=1) / np.sqrt(3)
-    assert line.split()[-5:] == ["70.4%", "±", f"{100 * of_names:.1f}", "±", f"{100 * of_seeds:.1f}"]
-
-
 def test_the_figures_draw_what_they_are_given(record):
     counts = np.array(record["0"]["confusion"])
     shown = figures.confusions(counts).axes[0].images[0].get_array()
