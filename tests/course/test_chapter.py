@@ -67,11 +67,17 @@ def quoted(notebook):
 
 
 def test_a_new_chapter_is_whole_keeps_the_rules_and_runs(planned, monkeypatch):
+    before = contents(planned)
     made = run(planned, "tools/chapter.py", "new", "22", "trial")
     assert made.returncode == 0, made.stderr
     assert "`make chapter N=22` runs the rules" in made.stdout
     notebooks = [planned / path for path in chapter.notebooks(planned, "22_trial")]
     assert len(notebooks) == 3
+    drafted = [path for path in set(contents(planned)) - set(before) if path.suffix in (".py", ".ipynb")]
+    assert not any("§" in path.read_text(encoding="utf-8") for path in drafted)
+    for command in (["check"], ["format", "--check"]):
+        formed = run(planned, "-m", "ruff", *command, *drafted)
+        assert formed.returncode == 0, formed.stdout
     assert [complaint for path in notebooks for complaint in rules.complaints(path)] == []
     checked = run(planned, "tools/exercises.py", "--check")
     assert checked.returncode == 0, checked.stdout
@@ -85,20 +91,6 @@ def test_a_new_chapter_is_whole_keeps_the_rules_and_runs(planned, monkeypatch):
     tested = run(planned, "-m", "pytest", "-q", "tests/chapters/test_trial.py", "tests/course/test_pages.py")
     assert tested.returncode == 0, tested.stdout
     assert len(chapter.unwritten(planned, "22_trial")) == 4
-
-
-def test_every_planned_chapter_has_drafts_of_good_form(planned):
-    """Names are of many lengths, and no line may become too long, or short enough to be written otherwise."""
-    drafted = set()
-    for number in set(chapter.TOPICS) - {int(name[:2]) for name in CHAPTERS}:
-        for place, text in chapter.drafts(ROOT, str(number), chapter.TOPICS[number]).items():
-            assert "§" not in text, place
-            (planned / place).parent.mkdir(parents=True, exist_ok=True)
-            (planned / place).write_text(text, encoding="utf-8")
-            drafted |= {place} if place.endswith((".py", ".ipynb")) else set()
-    for command in (["check"], ["format", "--check"]):
-        formed = run(planned, "-m", "ruff", *command, *drafted)
-        assert formed.returncode == 0, formed.stdout
 
 
 def test_the_chapters_stand_in_the_order_of_their_numbers():
@@ -151,32 +143,22 @@ def test_what_is_not_planned_or_is_there_is_refused(number, topic, message, caps
 
 
 @pytest.mark.parametrize(
-    "place",
+    "place, words",
     [
-        "notebooks/22_other.ipynb",
-        "notebooks/exercises/22_trial.ipynb",
-        "notebooks/solutions/22_trial.ipynb",
-        "notebooks/quizzes/22_trial.json",
-        "src/handgrad/chapters/trial/figures.py",
-        "tests/chapters/test_trial.py",
+        ("notebooks/22_other.ipynb", "x"),
+        ("notebooks/exercises/22_trial.ipynb", "x"),
+        ("notebooks/solutions/22_trial.ipynb", "x"),
+        ("notebooks/quizzes/22_trial.json", "x"),
+        ("src/handgrad/chapters/trial/figures.py", "x"),
+        ("tests/chapters/test_trial.py", "x"),
+        ("_toc.yml", (ROOT / "_toc.yml").read_text().replace("notebooks/20_speed", "notebooks/22_trial")),
     ],
 )
-def test_nothing_is_written_where_anything_is_there(place, planned):
+def test_nothing_is_written_where_anything_is_there(place, words, planned):
     (planned / place).parent.mkdir(parents=True, exist_ok=True)
-    (planned / place).touch()
+    (planned / place).write_text(words, encoding="utf-8")
     before = contents(planned)
-    with pytest.raises(FileExistsError, match="nothing was written"):
-        chapter.new(planned, "22", "trial")
-    assert contents(planned) == before
-
-
-def test_nothing_is_written_where_the_contents_have_it(planned):
-    toc = (planned / "_toc.yml").read_text(encoding="utf-8")
-    (planned / "_toc.yml").write_text(
-        toc.replace("notebooks/20_speed", "notebooks/22_trial"), encoding="utf-8"
-    )
-    before = contents(planned)
-    with pytest.raises(FileExistsError, match="chapter 22: notebooks/22_trial is there"):
+    with pytest.raises(FileExistsError, match="^chapter 22: .* there.*; nothing was written"):
         chapter.new(planned, "22", "trial")
     assert contents(planned) == before
 
@@ -221,7 +203,7 @@ def test_the_build_executes_one_chapter_alone(name):
     assert executed == {ROOT / path for path in chapter.notebooks(ROOT, name)}
 
 
-def test_a_part_that_fails_fails_the_check(copy, monkeypatch, capsys):
+def test_a_part_that_fails_or_is_still_to_be_written_fails_the_check(copy, monkeypatch, capsys):
     parts = {"good": "print('nothing to say')", "bad": "import sys; print('this is why'); sys.exit(3)"}
     commands = {part: [sys.executable, "-c", code] for part, code in parts.items()}
     monkeypatch.setattr(chapter, "commands", lambda root, name: commands)
@@ -231,19 +213,13 @@ def test_a_part_that_fails_fails_the_check(copy, monkeypatch, capsys):
     assert re.search(r"good +ok +0 s\n", printed) and re.search(r"together +FAILED", printed)
     del commands["bad"]
     assert chapter.check(copy, "08") == 0
-
-
-def test_what_is_still_to_be_written_fails_the_check(copy, monkeypatch, capsys):
-    monkeypatch.setattr(chapter, "commands", lambda root, name: {"good": [sys.executable, "-c", ""]})
     path = copy / "notebooks/quizzes/08_attention.json"
     path.write_text(path.read_text(encoding="utf-8").replace("Right.", "✎ Right.", 1), encoding="utf-8")
     assert chapter.check(copy, "08") == 1
     assert "notebooks/quizzes/08_attention.json, 1 times: ✎ Right." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "name", sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-)
+@pytest.mark.parametrize("name", CHAPTERS)
 def test_nothing_in_the_book_is_still_to_be_written(name):
     assert chapter.unwritten(ROOT, name) == []
 
