@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from judging import check_gradients, solution
+from judging import check_gradients, solution, tensor
 
 from handgrad import ops
 from handgrad.chapters.positions import figures
@@ -37,13 +37,13 @@ def test_frequency_gradients_by_autograd():
     check_gradients("frequency_gradients", frequency_loss, "x omega")
 
 
-def tensors(*arrays):
-    return [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in arrays]
-
-
-def agree(mine, loss, wanted):
-    for gradient, dx in zip(mine, torch.autograd.grad(loss, wanted), strict=True):
+def agree(mine, loss, leaves):
+    for gradient, dx in zip(mine, torch.autograd.grad(loss, leaves), strict=True):
         np.testing.assert_allclose(gradient, dx, rtol=1e-10, atol=1e-12)
+
+
+def leaf(array):
+    return tensor(array).requires_grad_()
 
 
 def test_turn_operations_by_counting():
@@ -63,21 +63,17 @@ def half_split_by_permutation(dy, angles):
 def test_half_split_by_autograd_and_by_permutation():
     for case in judge.find("half_split_dx").cases:
         dy, angles = case.inputs
-        (x,) = tensors(np.ones(dy.shape))
-        agree(
-            [solution("half_split_dx")(dy, angles)],
-            half_split_loss(*map(torch.tensor, (dy,)), x, torch.tensor(angles)),
-            [x],
-        )
+        x, mine = leaf(np.ones(dy.shape)), solution("half_split_dx")(dy, angles)
+        agree([mine], half_split_loss(tensor(dy), x, tensor(angles)), [x])
         by_permutation = half_split_by_permutation(dy, angles)
-        np.testing.assert_allclose(solution("half_split_dx")(dy, angles), by_permutation, rtol=1e-12)
+        np.testing.assert_allclose(mine, by_permutation, rtol=1e-12)
 
 
 def test_slope_gradients_by_autograd():
     for case in judge.find("slope_gradients").cases:
         ds, q, k = case.inputs
-        inputs = tensors(q, k, np.full(ds.shape[1], 0.3))
-        agree(solution("slope_gradients")(ds, q, k), slope_loss(torch.tensor(ds), *inputs), inputs)
+        leaves = leaf(q), leaf(k), leaf(np.full(ds.shape[1], 0.3))
+        agree(solution("slope_gradients")(ds, q, k), slope_loss(tensor(ds), *leaves), leaves)
 
 
 def test_relative_gaps_tell_rotary_from_a_layer_that_turns_the_keys_alone():
