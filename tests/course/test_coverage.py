@@ -187,13 +187,7 @@ def test_every_kind_of_place_is_read(place, page, link, words):
 
 
 def test_places_of_one_chapter_stand_together():
-    where = [
-        "attention-scale",
-        "errata-a5",
-        "term:softmax",
-        "eq-attention-variance",
-        "page:notebooks/08_attention",
-    ]
+    where = "attention-scale errata-a5 term:softmax eq-attention-variance page:notebooks/08_attention".split()
     item = {"what": "Scale", "from": "B 1.5; D 1", "where": where}
     assert coverage.line_of(item, PLACES).replace("\N{NO-BREAK SPACE}", "_") == (
         "| Scale | B 1.5; D 1 | chapter_8: {ref}`attention-scale`, equation {eq}`eq-attention-variance`; "

@@ -128,8 +128,5 @@ def test_a_way_that_cannot_be_gone_is_refused(stop, words, monkeypatch):
 
 
 def test_hours_are_written_as_one_plans_them():
-    assert [chapter_map.hours(n).replace("\xa0", " ") for n in (45, 60, 125)] == [
-        "45 min",
-        "1 h 00",
-        "2 h 05",
-    ]
+    written = [chapter_map.hours(n).replace("\xa0", " ") for n in (45, 60, 125)]
+    assert written == ["45 min", "1 h 00", "2 h 05"]

@@ -28,22 +28,16 @@ class Mine(np.ndarray):
     pass
 
 
-def test_plain_values_arrive_as_they_are():
-    for value in (
-        None,
-        ...,
-        1,
-        2.5,
-        -0.0,
-        float("inf"),
-        1 + 2j,
-        "text",
-        "\ud800",
-        (1, [2.0, None]),
-        True,
-        (),
-    ):
-        assert repr(crossed(value)) == repr(value)
+@pytest.mark.parametrize(
+    "value",
+    [None, ..., 1, 2.5, -0.0, np.inf, 1 + 2j, "text", "\ud800", (1, [2.0, None]), True, ()],
+    ids=ascii,
+)
+def test_plain_values_arrive_as_they_are(value):
+    assert repr(crossed(value)) == repr(value)
+
+
+def test_signatures_and_failures_arrive_as_they_are():
     signature = inspect.signature(lambda a, /, b, *c, d=1, **e: 0)
     assert str(crossed(signature)) == "(a, /, b, *c, d=None, **e)"
     assert crossed(Failure("It raises.", "ValueError")) == Failure("It raises.", "ValueError")
