@@ -46,11 +46,7 @@ def rng():
 def test_every_witness_accepts_it_and_refutes_zeros_and_a_factor(name):
     """The page sets the mutants on the witnesses too; here a few, on draws of another seed."""
     op, rng = LAYERS[name], np.random.default_rng(11)
-    witnesses = [
-        lambda o: check.prove(o),
-        lambda o: check.differences(o, rng),
-        lambda o: check.autograd(o, rng),
-    ]
+    witnesses = check.prove, lambda op: check.differences(op, rng), lambda op: check.autograd(op, rng)
     for witness in witnesses:
         witness(op)
         for wrong in (lambda d: 0 * d, lambda d: 1.001 * d, lambda d: -d):
@@ -82,9 +78,7 @@ def test_group_norm_is_that_of_torch(axes, G, rng):
     dy = rng.standard_normal(y.shape)
     theirs = [torch.tensor(a, requires_grad=True) for a in (x, gamma, beta)]
     channels_first = theirs[0].reshape(-1, 5, 6).mT
-    out = torch.nn.functional.group_norm(channels_first, G, theirs[1], theirs[2], eps=1e-3).mT.reshape(
-        x.shape
-    )
+    out = torch.nn.functional.group_norm(channels_first, G, *theirs[1:], eps=1e-3).mT.reshape(x.shape)
     np.testing.assert_allclose(y, out.detach(), rtol=1e-11, atol=1e-12)
     for ours, wanted in zip(
         group_norm_backward(dy, cache), torch.autograd.grad(out, theirs, torch.tensor(dy))
@@ -117,17 +111,16 @@ def test_a_wide_cap_is_no_cap_and_the_mask_holds_under_a_narrow_one(rng):
     assert np.ptp(cache["a"][:, 0]) < 0.06, "capped at 0.1, no weight can be far from another"
 
 
+ONES = np.ones(6)
+
+
 @pytest.mark.parametrize(
     "call, error, words",
     [
-        (
-            lambda x: group_norm(x, np.ones(6), np.ones(6), 4),
-            ValueError,
-            "G: expected a divisor of D = 6, got 4",
-        ),
-        (lambda x: group_norm(x, np.ones(6), np.ones(6), 2.0), TypeError, "G: expected an integer"),
-        (lambda x: group_norm(x, np.ones(1), np.ones(6), 2), ValueError, "gamma: expected shape"),
-        (lambda x: group_norm(x[0, 0], np.ones(6), np.ones(6), 2), ValueError, "x: expected shape"),
+        (lambda x: group_norm(x, ONES, ONES, 4), ValueError, "G: expected a divisor of D = 6, got 4"),
+        (lambda x: group_norm(x, ONES, ONES, 2.0), TypeError, "G: expected an integer"),
+        (lambda x: group_norm(x, ONES[:1], ONES, 2), ValueError, "gamma: expected shape"),
+        (lambda x: group_norm(x[0, 0], ONES, ONES, 2), ValueError, "x: expected shape"),
         (lambda x: alibi(x, x, x, np.ones(2)), ValueError, "slope: expected shape"),
         (lambda x: alibi(x[0], x[0], x[0], np.ones(1)), ValueError, r"q: expected shape \(..., H, T, K\)"),
         (lambda x: soft_cap(x, x, x, np.ones((5, 5))), TypeError, "mask: expected Booleans"),
@@ -246,9 +239,8 @@ def test_pytorch_halves_the_gradient_of_a_maximum_at_a_tie(rng):
 
 
 def run(notebook):
-    return NotebookClient(
-        notebook, timeout=120, resources={"metadata": {"path": str(ROOT / "notebooks")}}
-    ).execute()
+    place = {"metadata": {"path": str(ROOT / "notebooks")}}
+    return NotebookClient(notebook, timeout=120, resources=place).execute()
 
 
 @pytest.fixture
