@@ -43,31 +43,44 @@ def key(package, *sources):
     return runs.key(notebook(*sources), package / "08_attention.ipynb")
 
 
-USED = ["ops/softmax.py", "chapters/attention/figures.py", "chapters/attention/claims.yml"]
-
-
-@pytest.mark.parametrize("file", [*(f"handgrad/{file}" for file in USED), "quiz.json"])
-def test_the_key_changes_with_what_a_notebook_uses(package, file):
-    before = key(package, CODE)
+@pytest.mark.parametrize(
+    "code, file, used",
+    [
+        (CODE, "handgrad/ops/softmax.py", True),
+        (CODE, "handgrad/chapters/attention/figures.py", True),
+        (CODE, "handgrad/chapters/attention/claims.yml", True),
+        (CODE, "quiz.json", True),
+        (CODE, "handgrad/chapters/masks/figures.py", False),
+        (CODE + "\nfrom handgrad.chapters.masks import figures", "handgrad/chapters/masks/figures.py", True),
+        (CODE, "records/times.json", False),
+        ("read('records')", "records/times.json", True),  # a folder that the code names
+    ],
+)
+def test_the_key_changes_with_what_a_notebook_uses(package, code, file, used):
+    before = key(package, code)
     (package / file).write_text("x = 2\n")
-    assert key(package, CODE) != before
+    assert (key(package, code) != before) == used
 
 
-def test_the_key_changes_with_a_file_in_a_folder_that_the_code_names(package):
-    before, other = key(package, "read('records')"), key(package, CODE)
-    (package / "records/times.json").write_text("[2]")
-    assert key(package, "read('records')") != before and key(package, CODE) == other
+@pytest.mark.parametrize(
+    "cell, change, counts",
+    [
+        (0, {"source": "Other words."}, False),
+        (1, {"source": CODE + "\n1"}, True),
+        (1, {"metadata": {"tags": ["hide-input"]}}, False),
+        (1, {"metadata": {"tags": ["skip-execution"]}}, True),
+        (1, {"outputs": [nb.new_output("stream", text="9")]}, True),  # it is quoted
+    ],
+)
+def test_the_key_changes_with_code_its_tags_and_quoted_outputs(package, cell, change, counts):
+    other = notebook(CODE)
+    other.cells[cell].update(nbformat.from_dict(change))
+    assert (runs.key(other, package / "08_attention.ipynb") != key(package, CODE)) == counts
 
 
-def test_the_key_changes_with_code_its_tags_quoted_outputs_and_what_is_installed(package, monkeypatch):
+def test_the_key_changes_with_another_cell_and_what_is_installed(package, monkeypatch):
     before = key(package, CODE)
-    assert key(package, CODE + "\n1") != before and key(package, CODE, "1") != before
-    tagged = notebook(CODE)
-    tagged.cells[1].metadata["tags"] = ["skip-execution"]
-    assert runs.key(tagged, package / "08_attention.ipynb") != before
-    quoting = notebook(CODE)
-    quoting.cells[1].outputs = [nb.new_output("stream", text="9")]
-    assert runs.key(quoting, package / "08_attention.ipynb") != before
+    assert key(package, CODE, "1") != before
     monkeypatch.setattr(runs, "_libraries", lambda: ["numpy==0"])
     assert key(package, CODE) != before
 
@@ -78,17 +91,6 @@ def test_the_libraries_are_those_that_are_installed_wherever_this_process_looks(
     (tmp_path / "vendored-1.0.dist-info/METADATA").write_text("Name: vendored\nVersion: 1.0\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert runs._libraries.__wrapped__() == before and any(line.startswith("numpy==") for line in before)
-
-
-def test_another_chapter_or_other_words_do_not_change_the_key(package):
-    before = key(package, CODE)
-    (package / "handgrad/chapters/masks/figures.py").write_text("x = 2\n")
-    assert key(package, CODE) == before
-    assert key(package, CODE + "\nfrom handgrad.chapters.masks import figures") != before
-    other = notebook(CODE)
-    other.cells[0].source = "Other words."
-    other.cells[1].metadata["tags"] = ["hide-input"]
-    assert runs.key(other, package / "08_attention.ipynb") == before
 
 
 def test_a_copy_of_the_book_elsewhere_keeps_its_runs(package, monkeypatch, tmp_path_factory):
