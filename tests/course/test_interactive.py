@@ -145,23 +145,38 @@ def test_each_strip_is_drawn_with_its_own_setting():
     assert seen == list(product((0, 1), product((False, True), repeat=3)))
 
 
+def slides(**change):
+    return frames(**{"draw": line, "values": [1, 2], "label": "k", "alt": "a line"} | change)
+
+
+def settings(**change):
+    return switches(bars, **MASK | change)
+
+
 @pytest.mark.parametrize(
-    ("name", "change"),
+    ("made", "name", "change"),
     [
-        ("strips", {"strips": []}),
-        ("strips", {"strips": ["query", "query"]}),
-        ("boxes", {"boxes": list("abcdefg"), "presets": {"none": [[1] * 7] * 2}}),
-        ("boxes", {"boxes": ["a", " ", "c"]}),
-        ("label", {"label": ""}),
-        ("alt", {"alt": lambda strip, on: None}),
-        ("presets", {"presets": {}}),
-        ("presets", {"presets": {"short": [[1, 0], [0, 1]]}}),
-        ("format", {"format": "gif"}),
+        (settings, "strips", {"strips": []}),
+        (settings, "strips", {"strips": ["query", "query"]}),
+        (settings, "boxes", {"boxes": list("abcdefg"), "presets": {"none": [[1] * 7] * 2}}),
+        (settings, "boxes", {"boxes": ["a", " ", "c"]}),
+        (settings, "label", {"label": ""}),
+        (settings, "alt", {"alt": lambda strip, on: None}),
+        (settings, "presets", {"presets": {}}),
+        (settings, "presets", {"presets": {"short": [[1, 0], [0, 1]]}}),
+        (settings, "format", {"format": "gif"}),
+        (slides, "values", {"values": [1]}),
+        (slides, "values", {"values": [1, 1]}),
+        (slides, "start", {"start": 2}),
+        (slides, "format", {"format": "gif"}),
+        (slides, "label", {"label": " "}),
+        (slides, "alt", {"alt": ""}),
+        (slides, "alt", {"alt": lambda k: None}),
     ],
 )
-def test_bad_switches_are_named(name, change):
+def test_bad_input_is_named(made, name, change):
     with pytest.raises(ValueError, match=f"^{name}.*expected.*got"):
-        switches(bars, **MASK | change)
+        made(**change)
 
 
 def test_the_lookup_holds_each_example_once_with_its_answer(question):
@@ -185,24 +200,6 @@ def test_a_mistake_in_the_answer_is_not_taken_for_a_refusal():
     box, _ = lookup("number", "1", broken, []).widget().children
     with pytest.raises(KeyError):
         box.value = "2"
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("values", {"values": [1]}),
-        ("values", {"values": [1, 1]}),
-        ("start", {"start": 2}),
-        ("format", {"format": "gif"}),
-        ("label", {"label": " "}),
-        ("alt", {"alt": ""}),
-        ("alt", {"alt": lambda k: None}),
-    ],
-)
-def test_bad_input_is_named(name, change):
-    arguments = {"draw": line, "values": [1, 2], "label": "k", "alt": "a line", **change}
-    with pytest.raises(ValueError, match=f"^{name}.*expected.*got"):
-        frames(**arguments)
 
 
 def test_a_refused_example_stops_the_build():
