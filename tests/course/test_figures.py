@@ -104,15 +104,11 @@ def test_a_cross_marks_where_a_curve_diverged(high, seen):
     assert cross.get_color() == COLOUR["vermilion"]
 
 
-def test_losses_on_a_logarithmic_axis():
-    ax = losses({"ours": FALLING}, {"floor": 0.5}, log=True).axes[0]
-    assert ax.get_yscale() == "log" and 0 < ax.get_ylim()[0] <= 0.5
-
-
-def test_losses_draws_on_given_axes():
+def test_losses_draws_on_given_axes_with_a_logarithm():
     fig, (left, right) = subplots(1, 2)
-    assert losses({"ours": FALLING}, {"floor": 1.0}, ax=right) is fig
+    assert losses({"ours": FALLING}, {"floor": 0.5}, ax=right, log=True) is fig
     assert not left.lines and list(lines(right)) == ["ours"] and inside(fig)
+    assert right.get_yscale() == "log" and 0 < right.get_ylim()[0] <= 0.5
 
 
 @pytest.mark.parametrize("log", [False, True])
@@ -145,26 +141,31 @@ def test_apart_moves_no_more_than_it_must():
         apart(np.zeros(7), 2, 0, 10)
 
 
+def curves(*values, **others):
+    """The arguments of losses, with one curve."""
+    return dict(curves={"a": list(values)}) | others
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
         (dict(curves={}), "curves: expected at least one"),
-        (dict(curves={"a": []}), r"curves\['a'\]: expected numbers in 1 axes"),
-        (dict(curves={"a": [[1.0]]}), r"curves\['a'\]: expected numbers in 1 axes, got shape \(1, 1\)"),
-        (dict(curves={"a": ["x"]}), r"curves\['a'\]: expected numbers"),
-        (dict(curves={"a": [1.0, np.nan]}), r"curves\['a'\]: expected finite"),
-        (dict(curves={"a": [1.0, 0.0]}, log=True), r"curves\['a'\]: expected finite positive"),
-        (dict(curves={"a": [1.0]}, mean=2), r"curves\['a'\]: expected at least 2 losses"),
-        (dict(curves={"a": [1.0]}, mean=0), "mean: expected a positive integer, got 0"),
-        (dict(curves={"a": [1.0]}, mean=1.5), "mean: expected a positive integer, got 1.5"),
-        (dict(curves={"a": [1.0]}, dots={"b": [np.inf]}), r"dots\['b'\]: expected finite"),
-        (dict(curves={"a": [1.0]}, points={"b": [(1, 2, 3)]}), r"points\['b'\]: expected pairs"),
-        (dict(curves={"a": [1.0]}, points={"b": [(1, -1)]}, log=True), r"points\['b'\]: expected pairs"),
-        (dict(curves={"a": [1.0]}, levels={"b": np.nan}), r"levels\['b'\]: expected finite"),
-        (dict(curves={"a": [1.0]}, levels={"b": [1.0]}), r"levels\['b'\]: expected numbers in 0 axes"),
-        (dict(curves={"a": [1.0]}, levels={"b" * 25: 1.0}), "levels: expected names of at most 24"),
-        (dict(curves={"a": [1.0]}, levels={str(n): 1.0 for n in range(40)}), "levels: expected at most"),
-        (dict(curves={"a": [1.0]}, diverged=["b"]), r"diverged: expected labels of curves, \['a'\], got 'b'"),
+        (curves(), r"curves\['a'\]: expected numbers in 1 axes"),
+        (curves([1.0]), r"curves\['a'\]: expected numbers in 1 axes, got shape \(1, 1\)"),
+        (curves("x"), r"curves\['a'\]: expected numbers"),
+        (curves(1.0, np.nan), r"curves\['a'\]: expected finite"),
+        (curves(1.0, 0.0, log=True), r"curves\['a'\]: expected finite positive"),
+        (curves(1.0, mean=2), r"curves\['a'\]: expected at least 2 losses"),
+        (curves(1.0, mean=0), "mean: expected a positive integer, got 0"),
+        (curves(1.0, mean=1.5), "mean: expected a positive integer, got 1.5"),
+        (curves(1.0, dots={"b": [np.inf]}), r"dots\['b'\]: expected finite"),
+        (curves(1.0, points={"b": [(1, 2, 3)]}), r"points\['b'\]: expected pairs"),
+        (curves(1.0, points={"b": [(1, -1)]}, log=True), r"points\['b'\]: expected pairs"),
+        (curves(1.0, levels={"b": np.nan}), r"levels\['b'\]: expected finite"),
+        (curves(1.0, levels={"b": [1.0]}), r"levels\['b'\]: expected numbers in 0 axes"),
+        (curves(1.0, levels={"b" * 25: 1.0}), "levels: expected names of at most 24"),
+        (curves(1.0, levels={str(n): 1.0 for n in range(40)}), "levels: expected at most"),
+        (curves(1.0, diverged=["b"]), r"diverged: expected labels of curves, \['a'\], got 'b'"),
     ],
 )
 def test_losses_refuses(arguments, message):
@@ -192,9 +193,10 @@ def test_fault_table_says_each_error_and_colours_those_that_show():
         (np.zeros((2, 1)), 1e-9, r"errors: expected shape \(1, 2\).* got \(2, 1\)"),
         ([[np.nan, 0]], 1e-9, "errors: expected numbers of 0 or more, got nan"),
         ([[0, -1]], 1e-9, "errors: expected numbers of 0 or more, got -1"),
-        ([[0, 1]], 0, "tolerance: expected a positive number, got 0"),
-        ([[0, 1]], np.nan, "tolerance: expected a positive number, got nan"),
-        ([[0, 1]], np.inf, "tolerance: expected a positive number, got inf"),
+        *(
+            ([[0, 1]], bad, f"tolerance: expected a positive number, got {bad}")
+            for bad in (0, np.nan, np.inf)
+        ),
     ],
 )
 def test_fault_table_refuses(errors, tolerance, message):
@@ -244,27 +246,24 @@ def test_heat_maps_of_different_words_name_all_of_them():
     assert inside(fig)
 
 
+ONE_MAP = {"a": (WEIGHTS, ROWS, COLUMNS)}
+
+
 @pytest.mark.parametrize(
-    "values, message",
+    "maps, options, message",
     [
-        (WEIGHTS.T, r"values: expected shape \(3, 4\).* got \(4, 3\)"),
-        (WEIGHTS + 1, "values: expected numbers from 0 to 1, got"),
-        (WEIGHTS - 1, "values: expected numbers from 0 to 1, got"),
-        (np.full((3, 4), np.nan), "values: expected numbers from 0 to 1, got nan"),
+        ({"a": (WEIGHTS.T, ROWS, COLUMNS)}, {}, r"values: expected shape \(3, 4\).* got \(4, 3\)"),
+        ({"a": (WEIGHTS + 1, ROWS, COLUMNS)}, {}, "values: expected numbers from 0 to 1, got"),
+        ({"a": (WEIGHTS - 1, ROWS, COLUMNS)}, {}, "values: expected numbers from 0 to 1, got"),
+        ({"a": (WEIGHTS * np.nan, ROWS, COLUMNS)}, {}, "values: expected numbers from 0 to 1, got nan"),
+        (ONE_MAP, dict(limits=(1, 1)), r"limits: expected a lower and a higher number, got \(1, 1\)"),
+        ({}, {}, "maps: expected at least one"),
+        (ONE_MAP, dict(side_by_side=2), "side_by_side: expected a divisor of 1, .* got 2"),
     ],
 )
-def test_heat_map_refuses(values, message):
+def test_heat_maps_refuses(maps, options, message):
     with pytest.raises(ValueError, match=message):
-        heat_map(subplots()[1], values, ROWS, COLUMNS)
-
-
-def test_heat_maps_refuses():
-    with pytest.raises(ValueError, match=r"limits: expected a lower and a higher number, got \(1, 1\)"):
-        heat_maps({"a": (WEIGHTS, ROWS, COLUMNS)}, "weight", limits=(1, 1))
-    with pytest.raises(ValueError, match="maps: expected at least one"):
-        heat_maps({}, "weight")
-    with pytest.raises(ValueError, match="side_by_side: expected a divisor of 1, .* got 2"):
-        heat_maps({"a": (WEIGHTS, ROWS, COLUMNS)}, "weight", side_by_side=2)
+        heat_maps(maps, "weight", **options)
 
 
 # Graphs -----------------------------------------------------------------------------------------------------
@@ -277,6 +276,7 @@ EDGES = [
     ("sum", "y", "$z$", "()", "$dz$"),
     ("x", "sum", "", "", ""),
 ]
+LONG = "a name that is far too long for its box"
 
 
 def arrows(fig):
@@ -327,16 +327,8 @@ def test_each_arrow_leads_from_its_box_to_its_box():
         (NODES, [("y", "x", "", "", "")], "edges: expected edges to the right, got one from 'y' to 'x'"),
         (NODES, [("x", "x", "", "", "")], "edges: expected edges to the right, got one from 'x' to 'x'"),
         (NODES | {"w": (0, 0)}, EDGES, "nodes: expected room inside the figure for each, got none for 'w'"),
-        (
-            {"x" * 40: (0, 0), "y": (1, 0)},
-            [],
-            "nodes: expected room inside the figure for each, got none for 'xx",
-        ),
-        (
-            NODES,
-            [("x", "y", "a value with far too long a name " * 3, "", "")],
-            "expected room beside each edge",
-        ),
+        ({LONG: (0, 0), "y": (1, 0)}, [], f"expected room inside the figure for each, got none for '{LONG}"),
+        (NODES, [("x", "y", 2 * LONG, "", "")], "expected room beside each edge"),
         ({"x": (0, 0), "y": (1, 0)}, [("x", "y", "$v$", "", "")] * 9, "expected room beside each edge"),
     ],
 )
