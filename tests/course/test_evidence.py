@@ -372,7 +372,7 @@ def test_the_marks_are_shown_as_they_are(tmp_path):
         "; ✎ checked where a cell types it again; ≔ definition"
     )
     assert f"The marks: {told}." in shown and "a ∀* b a ∀* b" in shown
-    assert warnings == ""
+    assert warnings.getvalue() == ""
 
 
 @pytest.mark.parametrize(
