@@ -102,11 +102,6 @@ def crossover(config):
     return config.D + _key_width(config) + config.F * (3 if config.gated else 2) // 2
 
 
-def key_value_bytes(config, B, T, itemsize=4):
-    """Bytes of the keys and values that generation keeps for T tokens, in every block's self-attention."""
-    return 2 * config.N * B * T * _key_width(config) * itemsize
-
-
 def cache_bytes(cache):
     """Bytes that a forward pass holds for its backward, measured: each array of the cache is counted once."""
     leaves = [leaf for leaf in optree.tree_leaves(cache) if isinstance(leaf, np.ndarray)]

@@ -123,9 +123,7 @@ def test_where_the_square_takes_over():
     assert round(share(gpt2_small(), 1024), 4) == 0.1818 and round(share(gpt3, 2048), 3) == 0.027
 
 
-def test_bytes():
-    assert accounting.key_value_bytes(llama_like(), B=1, T=2048, itemsize=2) == 2**30
-    assert accounting.key_value_bytes(llama_like(H_kv=8), 1, 2048, 2) == 2**28
+def test_an_encoder_and_a_decoder_need_the_length_of_the_source():
     with pytest.raises(ValueError, match="S: expected the length of the source, got None"):
         multiply_adds(vaswani_base(), 5)
 

@@ -1,4 +1,4 @@
-"""The task of chapter 08: pages of a directory, what a dull reader loses on them, and the twin in PyTorch."""
+"""The task of chapter 08: pages of a directory, and what a dull reader loses on them."""
 
 import numpy as np
 
@@ -28,32 +28,3 @@ def dull_loss(pages, misprint=0.2):
     shares = np.eye(10)[pages["digits"]].mean(axis=1, keepdims=True)  # (B, 1, 10)
     guess = misprint / 10 + (1 - misprint) * shares
     return -(probabilities(pages["truth"], misprint) * np.log(guess)).sum(axis=-1).mean()
-
-
-def torch_loss(params, pages):
-    """The loss of the chapter's model, by PyTorch's own embedding, attention and cross-entropy."""
-    import torch
-    from torch.nn import functional
-
-    pages = {name: torch.tensor(numbers) for name, numbers in pages.items()}
-    q = functional.embedding(pages["asked"], params["letters"]) @ params["W_Q"]
-    k = functional.embedding(pages["letters"], params["letters"]) @ params["W_K"]
-    v = functional.embedding(pages["digits"], params["digits"])
-    z = functional.scaled_dot_product_attention(q, k, v) @ params["W_O"]
-    return functional.cross_entropy(z.flatten(0, 1), pages["answers"].flatten())
-
-
-def torch_train(params, rng, steps=100, rate=0.3):
-    """The losses (steps,) of the same training by automatic differentiation, from these params."""
-    import torch
-
-    params = {name: torch.tensor(x, requires_grad=True) for name, x in params.items()}
-    optimizer = torch.optim.SGD(params.values(), lr=rate)
-    losses = []
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss = torch_loss(params, page(rng))
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return np.array(losses)

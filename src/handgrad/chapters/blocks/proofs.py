@@ -30,9 +30,6 @@ def around_linear(place, backward=backward):
         backward,
         inputs={"x": "B T D", "gamma": "D", "beta": "D", "W": "D D"},
         sizes=dict(B=1, T=2, D=3),
-        formula="",
-        source="",
-        chapter="",
         options=lambda sizes, rng: {"place": place, "eps": 1e-5},
         exact={"eps": symbols("epsilon", positive=True)},
     )

@@ -148,7 +148,7 @@ def shipped(place):
         return blocks.sublayer_backward(dy, cache, transform_backward)
 
     shapes = {"x": "T D", "norm": {"gamma": "D", "beta": "D"}, "params": {"W_1": "D F", "W_2": "F D"}}
-    return Op(forward, backward, shapes, dict(T=1, D=3, F=2), formula="", source="", chapter="06")
+    return Op(forward, backward, shapes, dict(T=1, D=3, F=2))
 
 
 # What the chapter asks of many draws ------------------------------------------------------------------------
@@ -164,13 +164,6 @@ def weight_gradients(kinds, place, seeds, at, name):
     """Lengths of the gradients of one weight in the sub-layers `at`, (seeds, at)."""
     grads = [measure(kinds, place, seed)[2] for seed in seeds]
     return np.array([[np.linalg.norm(found[n][name]) for n in at] for found in grads])
-
-
-def skip_alone(N, seed):
-    """Sizes of what returns along the skips of N post-norm feed-forward sub-layers, and of what was sent."""
-    x, dy, rng = inputs(seed)
-    _, caches = stack(x, draw(["feed-forward"] * N, rng), "post")
-    return size(stack_backward(dy, caches, branch=False)[0][0]), size(dy)
 
 
 def spreads(kinds, place, skip, seeds):
