@@ -90,15 +90,21 @@ def frames(
     texts = [show(value) for value in values]
     if len(set(texts)) < len(texts):
         raise ValueError(f"values: expected each to read differently under show; got {texts}")
-    pictures = []
-    for value, text in zip(values, texts, strict=True):
+    images = []
+    for i, (value, text) in enumerate(zip(values, texts, strict=True)):
         words = alt(value) if callable(alt) else alt and f"{alt}; {label} {text}"
         _check_text(f"alt of the frame {text}", words)
         figure, axes = subplots(rows, columns, size, **kwargs)
         with style():
             draw(axes, value)
-            pictures.append(Picture(_encode(figure, format), words, *_pixels(size)))
-    return Frames(label, texts, pictures, start)
+            images.append(_image(figure, format, words, text, i == start))
+    shown = escape(texts[start])
+    slider = (
+        f'<input {OWN_KEYS} type="range" min="0" max="{len(texts) - 1}" step="1"'
+        f' value="{start}" autocomplete="off" aria-valuetext="{shown}" oninput="{SHOW_FRAME}">'
+    )
+    html = _group("frames", label, slider, shown, "\n".join(images))
+    return Moving(f"{label}: {', '.join(texts)}", html)
 
 
 def switches(
@@ -145,19 +151,26 @@ def switches(
             expected = (len(strips), len(boxes))
             raise ValueError(f"presets: expected the shape {expected}; got {preset.shape} for {name!r}")
 
-    pictures = []
-    for r, strip in enumerate(strips):
-        of_strip = {}
+    lines = []
+    for r, (strip, shown) in enumerate(zip(strips, next(iter(settings.values())), strict=True)):
+        images, words, shown = [], {}, tuple(map(bool, shown))
         for on in product((False, True), repeat=len(boxes)):
             names = ", ".join(name for name, is_on in zip(boxes, on, strict=True) if is_on) or "nothing"
-            words = alt(r, on) if callable(alt) else alt and f"{alt}; {strip}: {names}"
-            _check_text(f"alt of {strip} with {names}", words)
+            words[on] = alt(r, on) if callable(alt) else alt and f"{alt}; {strip}: {names}"
+            _check_text(f"alt of {strip} with {names}", words[on])
             figure, axes = subplots(size=size, **kwargs)
             with style():
                 draw(axes, r, on)
-                of_strip[on] = Picture(_encode(figure, format), words, *_pixels(size))
-        pictures.append(of_strip)
-    return Switches(label, list(strips), list(boxes), pictures, settings)
+                images.append(_image(figure, format, words[on], _bits(on), on == shown))
+        lines.append(_strip(strip, boxes, shown, words[shown], images))
+    press = f'{OWN_KEYS} type="button" onclick="{SET_ALL}"'
+    buttons = " ".join(
+        f'<button {press} value="{_bits(preset.ravel())}">{escape(name)}</button>'
+        for name, preset in settings.items()
+    )
+    group = f'<div class="switches" role="group" aria-label="{escape(label)}">'
+    html = f"{group}\n<p>{escape(label)}: {buttons}</p>\n" + "\n".join(lines) + "</div>"
+    return Moving(f"{label}: {', '.join(settings)}", html)
 
 
 def lookup(label: str, default: str, answer: Callable[[str], str], examples: Sequence[str]):
@@ -173,80 +186,17 @@ def lookup(label: str, default: str, answer: Callable[[str], str], examples: Seq
     return Lookup(label, [(text, answer(text)) for text in texts], answer)
 
 
-class Picture:
-    """An encoded figure and its description."""
+class Moving:
+    """What a reader can move: as HTML, and as text where none is shown."""
 
-    def __init__(self, source, words, width, height):
-        self.source, self.words, self.width, self.height = source, words, width, height
-
-    def html(self, attributes=""):
-        size = f'width="{self.width}" height="{self.height}" style="max-width: 100%; height: auto"'
-        return f'<img src="{self.source}" alt="{escape(self.words)}" {size}{attributes}>'
-
-
-class Frames:
-    """What `frames` returns: pictures, one of which is shown."""
-
-    def __init__(self, label, texts, pictures, start):
-        self.label, self.texts, self.pictures, self.start = label, texts, pictures, start
+    def __init__(self, text, html):
+        self._text, self._html = text, html
 
     def __repr__(self):
-        return f"{self.label}: {', '.join(self.texts)}"
+        return self._text
 
     def html(self):
-        images = "\n".join(
-            picture.html(f' data-value="{escape(text)}"' + ("" if i == self.start else " hidden"))
-            for i, (text, picture) in enumerate(zip(self.texts, self.pictures, strict=True))
-        )
-        text = escape(self.texts[self.start])
-        slider = (
-            f'<input {OWN_KEYS} type="range" min="0" max="{len(self.texts) - 1}" step="1"'
-            f' value="{self.start}" autocomplete="off" aria-valuetext="{text}" oninput="{SHOW_FRAME}">'
-        )
-        return _group("frames", self.label, slider, text, images)
-
-    _repr_html_ = html
-
-
-class Switches:
-    """What `switches` returns: for each strip, a picture for every setting of its boxes."""
-
-    def __init__(self, label, strips, boxes, pictures, presets):
-        self.label, self.strips, self.boxes = label, strips, boxes
-        self.pictures, self.presets = pictures, presets
-
-    def __repr__(self):
-        return f"{self.label}: {', '.join(self.presets)}"
-
-    def start(self):
-        """The first preset: for each strip which boxes are on, as the keys of `pictures`."""
-        return [tuple(map(bool, strip)) for strip in next(iter(self.presets.values()))]
-
-    def html(self):
-        press = f'{OWN_KEYS} type="button" onclick="{SET_ALL}"'
-        buttons = " ".join(
-            f'<button {press} value="{_bits(preset.ravel())}">{escape(name)}</button>'
-            for name, preset in self.presets.items()
-        )
-        lines = []
-        for strip, pictures, shown in zip(self.strips, self.pictures, self.start(), strict=True):
-            boxes = "".join(
-                f'<label><input {OWN_KEYS} type="checkbox" autocomplete="off"{" checked" if on else ""}'
-                f' oninput="{SHOW_STRIP}"> <span>{escape(name)}</span></label>'
-                for name, on in zip(self.boxes, shown, strict=True)
-            )
-            images = "\n".join(
-                picture.html(f' data-value="{_bits(on)}"' + ("" if on == shown else " hidden"))
-                for on, picture in pictures.items()
-            )
-            name, words = escape(strip), escape(pictures[shown].words)
-            lines.append(
-                f'<div class="strip" role="group" aria-label="{name}">\n'
-                f"<span>{name}</span> {boxes}\n"
-                f'<output aria-live="polite" style="{UNSEEN}">{words}</output>\n{images}</div>'
-            )
-        group = f'<div class="switches" role="group" aria-label="{escape(self.label)}">'
-        return f"{group}\n<p>{escape(self.label)}: {buttons}</p>\n" + "\n".join(lines) + "</div>"
+        return self._html
 
     _repr_html_ = html
 
@@ -303,6 +253,29 @@ def _group(kind, label, control, text, rest=""):
     )
 
 
+def _strip(strip, boxes, shown, words, images):
+    """A row of boxes to tick and its pictures; shown: which boxes are on at the start, in words too."""
+    ticks = "".join(
+        f'<label><input {OWN_KEYS} type="checkbox" autocomplete="off"{" checked" if on else ""}'
+        f' oninput="{SHOW_STRIP}"> <span>{escape(name)}</span></label>'
+        for name, on in zip(boxes, shown, strict=True)
+    )
+    name, pictures = escape(strip), "\n".join(images)
+    return (
+        f'<div class="strip" role="group" aria-label="{name}">\n'
+        f"<span>{name}</span> {ticks}\n"
+        f'<output aria-live="polite" style="{UNSEEN}">{escape(words)}</output>\n{pictures}</div>'
+    )
+
+
+def _image(figure, format, words, value, shown):
+    """The figure as an element that is found by its value. format: of MEDIA_TYPES; words: what it shows."""
+    width, height = (round(100 * inches) for inches in figure.get_size_inches())
+    size = f'width="{width}" height="{height}" style="max-width: 100%; height: auto"'
+    source, hidden = _encode(figure, format), "" if shown else " hidden"
+    return f'<img src="{source}" alt="{escape(words)}" {size} data-value="{escape(value)}"{hidden}>'
+
+
 def _bits(on):
     """Booleans as a word of 0 and 1."""
     return "".join("01"[bool(value)] for value in on)
@@ -316,10 +289,6 @@ def _encode(figure, format):
     if format == "svg":  # it stays text, which a server compresses; in base64 it would hardly shrink
         return f"data:{MEDIA_TYPES[format]},{quote(picture, safe=PLAIN)}"
     return f"data:{MEDIA_TYPES[format]};base64,{base64.b64encode(picture).decode()}"
-
-
-def _pixels(size, dots_per_inch=100):
-    return [round(inches * dots_per_inch) for inches in size]
 
 
 def _check_text(name, text):
