@@ -225,7 +225,7 @@ def nucleus(logits, p):
     if p > 1:
         raise ValueError(f"p: expected a probability, got {p}")
     order = np.argsort(-logits, axis=-1, kind="stable")
-    probabilities = np.exp(_log_softmax(np.take_along_axis(logits, order, axis=-1)))
+    probabilities = np.exp(log_softmax(np.take_along_axis(logits, order, axis=-1)))
     before = np.cumsum(probabilities, axis=-1) - probabilities  # (R, V)
     return _keep(logits, order, (before < p) | (p == 1))  # rounded, all but the last may add up to 1
 
@@ -288,7 +288,7 @@ def beam(next_logits, B, width, bos, eos, max_length, alpha=0.6, pad=0):
         if b.size == 0:
             break
         logits = _ask(next_logits, tokens[b, w, : t + 1], b, bos, eos, pad)
-        log_p = _log_softmax(logits.astype(np.float64))  # (R, V)
+        log_p = log_softmax(logits.astype(np.float64))  # (R, V)
         V = log_p.shape[-1]
         grown = np.full((B, width, V), -np.inf)
         grown[b, w] = total[b, w, None] + log_p
@@ -336,19 +336,20 @@ def translate(params, config, vocabulary, texts, width=1, alpha=0.6, max_length=
 
 
 def largest(logits):
-    """Return the largest logit of each row: (R, V) -> (R, 1).
+    """Return the largest logit of each row: (..., V) -> (..., 1).
 
     Raises FloatingPointError if a logit is NaN or ∞, or a row has none but −∞.
     """
     z = logits.max(axis=-1, keepdims=True)  # NaN if one of the row is
     if not np.isfinite(z).all():
         row = int(np.argmin(np.isfinite(z)))
-        got = f"{z[row, 0]} as the largest of row {row}"
+        got = f"{z.flat[row]} as the largest of row {row}"
         raise FloatingPointError(f"logits: expected finite numbers, or −∞ in some places, got {got}")
     return z
 
 
-def _log_softmax(z):
+def log_softmax(z):
+    """ln of the softmax over the last axis, the same shape. Raises as `largest`."""
     z = z - largest(z)
     return z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
 

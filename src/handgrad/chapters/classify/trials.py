@@ -9,6 +9,7 @@ from scipy.stats import binomtest
 from ... import model, names
 from ...blocks import encoder_block_backward
 from ...config import bert_base
+from ...decode import log_softmax
 from ...ops import cross_entropy, cross_entropy_backward
 from ...train import Recipe
 from . import head
@@ -129,11 +130,6 @@ def masked_loss(params, config, batch, size=512):
         losses.append(cross_entropy(z, some["target_out"], config.pad)[0])
         numbers.append(np.sum(some["target_out"] != config.pad))
     return float(np.average(losses, weights=numbers))
-
-
-def log_softmax(z):
-    z = z - z.max(axis=1, keepdims=True)
-    return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
 
 
 def together(z, of_bayes, longest=5):

@@ -55,10 +55,7 @@ def by_place(params, config, tokens, stride, T=T, draw_keep=None):
 
 def nats_of(z, targets):
     """The cost −ln p of each target: z (..., V), targets (...) -> (...), in float64."""
-    z = z.astype(np.float64)
-    z = z - z.max(axis=-1, keepdims=True)
-    chosen = np.take_along_axis(z, targets[..., None], axis=-1)[..., 0]
-    return np.log(np.exp(z).sum(axis=-1)) - chosen
+    return -np.take_along_axis(decode.log_softmax(z.astype(np.float64)), targets[..., None], axis=-1)[..., 0]
 
 
 def by_temperature(z, targets):

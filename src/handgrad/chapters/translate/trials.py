@@ -108,9 +108,7 @@ def dependence(params, config, number, vocabulary):
 
 def log_p(z, targets):
     """The log probability of each target: z (..., V), targets (...) -> (...)."""
-    z = z - z.max(axis=-1, keepdims=True)
-    chosen = np.take_along_axis(z, targets[..., None], axis=-1)[..., 0]
-    return chosen - np.log(np.exp(z).sum(axis=-1))
+    return np.take_along_axis(decode.log_softmax(z), targets[..., None], axis=-1)[..., 0]
 
 
 # The record -------------------------------------------------------------------------------------------------
