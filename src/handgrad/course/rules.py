@@ -9,6 +9,7 @@ for chapters as well.
 
 import argparse
 import ast
+import functools
 import io
 import math
 import re
@@ -107,18 +108,33 @@ def headings(notebook):
 
 # Rules for every notebook -----------------------------------------------------------------------------------
 
+ALWAYS, IN_CHAPTERS = [], []
 
+
+def rule(group):
+    """Make of a generator of complaints a function that lists them, and enter it in a group of rules."""
+
+    def enter(complain):
+        group.append(functools.wraps(complain)(lambda notebook: list(complain(notebook))))
+        return group[-1]
+
+    return enter
+
+
+@rule(ALWAYS)
 def rule_kernel(notebook):
     kernel = notebook.metadata.get("kernelspec", {}).get("name")
-    return [] if kernel == "python3" else [f"kernelspec: expected python3, got {kernel}"]
+    if kernel != "python3":
+        yield f"kernelspec: expected python3, got {kernel}"
 
 
+@rule(ALWAYS)
 def rule_ids(notebook):
     """An id is words with hyphens, so that a cell can be named and its history followed."""
     ids = [cell.get("id", "") for cell in notebook.cells]
-    wrong = [f"{i!r}: {ids.count(i)} cells have this id" for i in sorted(set(ids)) if ids.count(i) > 1]
+    yield from (f"{i!r}: {ids.count(i)} cells have this id" for i in sorted(set(ids)) if ids.count(i) > 1)
     readable = re.compile(r"(?![0-9a-f]{8}(-|$))[a-z][a-z0-9]*([-_][a-z0-9]+)*")
-    return wrong + [f"{i!r}: an id is readable words with hyphens" for i in ids if not readable.fullmatch(i)]
+    yield from (f"{i!r}: an id is readable words with hyphens" for i in ids if not readable.fullmatch(i))
 
 
 def is_quoted(cell):
@@ -133,46 +149,44 @@ def is_plain_text(output):
     return output.output_type == "execute_result" and set(output.data) == {"text/plain"}
 
 
+@rule(ALWAYS)
 def rule_outputs(notebook):
     """A quoted cell stores its text and a count, and a test compares it; every other cell is bare."""
-    wrong = []
     for cell in code_cells(notebook):
         if not is_quoted(cell):
             if cell.outputs or cell.execution_count is not None:
-                wrong.append(f"{cell.id}: stores an output or a count, but is not tagged quoted")
+                yield f"{cell.id}: stores an output or a count, but is not tagged quoted"
         elif not cell.outputs:
-            wrong.append(f"{cell.id}: is tagged quoted, but stores no output")
+            yield f"{cell.id}: is tagged quoted, but stores no output"
         elif cell.execution_count is None:
-            wrong.append(f"{cell.id}: stores an output without a count: run tools/outputs.py")
+            yield f"{cell.id}: stores an output without a count: run tools/outputs.py"
         elif not all(map(is_plain_text, cell.outputs)):
-            wrong.append(f"{cell.id}: a quoted output is plain text, printed or returned")
-    return wrong
+            yield f"{cell.id}: a quoted output is plain text, printed or returned"
 
 
+@rule(ALWAYS)
 def rule_runs(notebook):
     """Every cell runs, in tests and in the build; one that must raise says so with pytest.raises."""
-    tagged = [
-        (cell.id, sorted(set(cell.metadata.get("tags", [])) & NOT_RUN)) for cell in code_cells(notebook)
-    ]
-    return [f"{name}: tagged {tags}, so it need not run, or may fail" for name, tags in tagged if tags]
+    for cell in code_cells(notebook):
+        if tags := sorted(set(cell.metadata.get("tags", [])) & NOT_RUN):
+            yield f"{cell.id}: tagged {tags}, so it need not run, or may fail"
 
 
+@rule(ALWAYS)
 def rule_no_plumbing(notebook):
-    wrong = []
     for cell, tree, names in with_names(notebook):
         for line in cell.source.splitlines():
             if re.match(r"\s*[%!]\s*(pip|conda|matplotlib)\b|\s*!", line):
-                wrong.append(f"{cell.id}: installation and set-up belong to the environment: {line.strip()}")
+                yield f"{cell.id}: installation and set-up belong to the environment: {line.strip()}"
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and origin(node, names) in (
                 "sys.path",
                 "os.environ",
                 "os.chdir",
             ):
-                wrong.append(f"{cell.id}: {origin(node, names)} is set-up")
+                yield f"{cell.id}: {origin(node, names)} is set-up"
             if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
-                wrong.append(f"{cell.id}: `from {node.module} import *` hides where a name comes from")
-    return wrong
+                yield f"{cell.id}: `from {node.module} import *` hides where a name comes from"
 
 
 # The functions of numpy.random that only make a generator; torch functions that draw, and must be given one.
@@ -180,95 +194,88 @@ GENERATORS = {"default_rng", "Generator", "SeedSequence", "PCG64"}
 TORCH_DRAWS = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial"}
 
 
+@rule(ALWAYS)
 def rule_random_state(notebook):
     """Random numbers come from a seeded generator, so that a cell gives the same whatever ran before it."""
-    wrong = []
     for cell, tree, names in with_names(notebook):
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
             name = origin(call.func, names) or ""
             package, _, function = name.rpartition(".")
             given = call.args or call.keywords
             if package == "numpy.random" and function not in GENERATORS:
-                wrong.append(
-                    f"{cell.id}: {name} uses the global state; draw from np.random.default_rng(seed)"
-                )
+                yield f"{cell.id}: {name} uses the global state; draw from np.random.default_rng(seed)"
             elif name == "numpy.random.default_rng" and not given:
-                wrong.append(f"{cell.id}: default_rng() without a seed gives other numbers each time")
+                yield f"{cell.id}: default_rng() without a seed gives other numbers each time"
             elif package == "random" and function != "Random":
-                wrong.append(f"{cell.id}: {name} uses the global state")
+                yield f"{cell.id}: {name} uses the global state"
             elif name in ("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed"):
-                wrong.append(f"{cell.id}: {name} sets the global state; pass a torch.Generator")
+                yield f"{cell.id}: {name} sets the global state; pass a torch.Generator"
             elif (
                 package == "torch"
                 and function in TORCH_DRAWS
                 and "generator" not in [k.arg for k in call.keywords]
             ):
-                wrong.append(f"{cell.id}: {name} without generator= draws from the global state")
-    return wrong
+                yield f"{cell.id}: {name} without generator= draws from the global state"
 
 
 # Rules for chapters -----------------------------------------------------------------------------------------
 
 
+@rule(IN_CHAPTERS)
 def rule_cells_are_short(notebook):
     lines = sorted(lines_of_code(cell.source) for cell in code_cells(notebook) if cell.source.strip())
     ninth = lines[math.ceil(0.9 * len(lines)) - 1] if lines else 0
-    wrong = (
-        [f"the median code cell has {median(lines)} lines, expected at most 3"]
-        if lines and median(lines) > 3
-        else []
-    )
-    return wrong + (
-        [f"one cell in ten has {ninth} lines of code or more, expected at most 12"] if ninth > 12 else []
-    )
+    if lines and median(lines) > 3:
+        yield f"the median code cell has {median(lines)} lines, expected at most 3"
+    if ninth > 12:
+        yield f"one cell in ten has {ninth} lines of code or more, expected at most 12"
 
 
+@rule(IN_CHAPTERS)
 def rule_more_prose_than_code(notebook):
     prose = sum(words_of_prose(cell.source) for cell in text_cells(notebook))
     code = sum(words_of_code(re.sub(r"(?m)^\s*[%!].*$", "", cell.source)) for cell in code_cells(notebook))
-    return [] if prose >= code else [f"{prose} words of prose for {code} words of code"]
+    if prose < code:
+        yield f"{prose} words of prose for {code} words of code"
 
 
+@rule(IN_CHAPTERS)
 def rule_imports_where_used(notebook):
     """A name is imported where it is first used, or one cell before; figures are drawn elsewhere."""
-    wrong = []
     trees = [(cell, parse(cell.source)) for cell in code_cells(notebook)]
     used = [{node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} for _, tree in trees]
     for place, (cell, tree) in enumerate(trees):
         imports = [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
         new = imported(ast.Module(imports, []))
         near = set().union(*used[place : place + 2])
-        wrong += [
-            f"{cell.id}: imports {name}, not used in this cell or the next"
-            for name in new
-            if name not in near
-        ]
+        for name in (name for name in new if name not in near):
+            yield f"{cell.id}: imports {name}, not used in this cell or the next"
         if any(name.split(".")[0] in ("matplotlib", "seaborn", "plotly") for name in new.values()):
-            wrong.append(f"{cell.id}: figures are drawn by the package, not in a notebook")
-    return wrong
+            yield f"{cell.id}: figures are drawn by the package, not in a notebook"
 
 
+@rule(IN_CHAPTERS)
 def rule_names_mean_one_thing(notebook):
     """No name is bound in two cells, so that a cell run again finds what it found the first time.
 
     Loops may share their variables, and cells their imports; a loop may not take the name of something else.
     """
-    bound, looped, found, wrong = {}, {}, set(), []
+    bound, looped, found = {}, {}, set()
     for cell, tree, from_elsewhere in with_names(notebook):
         found |= set(from_elsewhere)
         names, loops = bindings(tree.body)
-        wrong += [f"{cell.id}: binds {name}, which is imported" for name in sorted((names | loops) & found)]
+        for name in sorted((names | loops) & found):
+            yield f"{cell.id}: binds {name}, which is imported"
         for name in sorted(names):
             if name in bound:
-                wrong.append(f"{cell.id}: binds {name} again, which {bound[name]} has bound")
+                yield f"{cell.id}: binds {name} again, which {bound[name]} has bound"
             elif name in looped and looped[name] != cell.id:
-                wrong.append(f"{cell.id}: binds {name}, over which {looped[name]} has looped")
+                yield f"{cell.id}: binds {name}, over which {looped[name]} has looped"
             bound.setdefault(name, cell.id)
         for name in sorted(loops):
             if bound.get(name, cell.id) != cell.id:
-                wrong.append(f"{cell.id}: loops over {name}, which {bound[name]} has bound")
+                yield f"{cell.id}: loops over {name}, which {bound[name]} has bound"
             looped.setdefault(name, cell.id)
-    return wrong
 
 
 def bindings(statements):
@@ -299,59 +306,56 @@ def stored(*targets):
     return found - {"_"}
 
 
+# What moves, and how many arguments it has, alt the last.
 MOVES = {"handgrad.course.interactive.frames": 4, "handgrad.course.interactive.switches": 5}
 FIGURES = re.compile(r"handgrad\.(course\.figures|chapters\.\w+\.(figures|races))\.")
 
 
+@rule(IN_CHAPTERS)
 def rule_pictures_have_text(notebook):
     """A cell that shows a figure says what it shows, to those who cannot see it, and has a caption."""
-    wrong = []
     for cell, tree, names in with_names(notebook):
         last = tree.body[-1].value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         name = origin(last.func, names) or "" if isinstance(last, ast.Call) else ""
         alt, caption = cell.metadata.get("alt", ""), cell.metadata.get("caption", "")
-        moves = MOVES.get(name)  # how many arguments, alt the last
+        moves, lacks = MOVES.get(name), f"{cell.id}: shows a figure; its metadata"  # alt is the last argument
         if FIGURES.match(name) and len(alt.split()) < 4:
-            wrong.append(f"{cell.id}: shows a figure; its metadata alt must describe it, got {alt!r}")
+            yield f"{lacks} alt must describe it, got {alt!r}"
         if (FIGURES.match(name) or moves) and len(caption.split()) < 4:
-            wrong.append(f"{cell.id}: shows a figure; its metadata caption must say it, got {caption!r}")
+            yield f"{lacks} caption must say it, got {caption!r}"
         if moves and len(last.args) < moves and "alt" not in [k.arg for k in last.keywords]:
-            wrong.append(f"{cell.id}: {name.removeprefix('handgrad.course.')} without alt")
-    return wrong
+            yield f"{cell.id}: {name.removeprefix('handgrad.course.')} without alt"
 
 
+@rule(IN_CHAPTERS)
 def rule_answers_stay_closed(notebook):
     """A cell of asserts that follows a folded answer is folded as well: it would give the answer away."""
-    wrong = []
     for text, cell in pairwise(notebook.cells):
         folded = text.cell_type == "markdown" and re.search(r":class: dropdown|\{dropdown\}", text.source)
         if not folded or cell.cell_type != "code" or "hide-input" in cell.metadata.get("tags", []):
             continue
         if any(isinstance(node, ast.Assert) for node in ast.walk(parse(cell.source))):
-            wrong.append(f"{cell.id}: asserts what {text.id} answers when unfolded; tag it hide-input")
-    return wrong
+            yield f"{cell.id}: asserts what {text.id} answers when unfolded; tag it hide-input"
 
 
+@rule(IN_CHAPTERS)
 def rule_states_its_time(notebook):
     """The metadata hold the reading time and the budget for the run, and the opening says both in words."""
     stated = notebook.metadata.get("handgrad", {})
-    wrong = []
     if stated.get("budget") not in (60, 240):
-        wrong.append(
-            f"metadata handgrad.budget: expected 60 seconds, 240 for training, got {stated.get('budget')}"
-        )
+        yield f"metadata handgrad.budget: expected 60 seconds, 240 for training, got {stated.get('budget')}"
     minutes = stated.get("reading_minutes")
     opening = " ".join(cell.source for cell in text_cells(notebook)[:3])
     if not isinstance(minutes, int) or not re.search(rf"\b{minutes}\s+minutes", opening):
-        wrong.append(f"metadata handgrad.reading_minutes is {minutes}: the opening must name the same number")
+        yield f"metadata handgrad.reading_minutes is {minutes}: the opening must name the same number"
     if not re.search(r"\b(run|runs|running|execute|executes)\b", opening):
-        wrong.append("the opening does not say how long the notebook runs")
-    return wrong
+        yield "the opening does not say how long the notebook runs"
 
 
 SECOND = re.compile(r"^## Second reading$", re.MULTILINE)
 
 
+@rule(IN_CHAPTERS)
 def rule_core_stands_alone(notebook):
     """A chapter of two depths says how long its core takes, and nothing in the core leads behind it.
 
@@ -359,19 +363,14 @@ def rule_core_stands_alone(notebook):
     """
     core, *second = SECOND.split("\n\n".join(cell.source for cell in text_cells(notebook)))
     if not second:
-        return []
+        return
     behind = set(PLACE.findall(second[0]))
-    wrong = [
-        f"the core leads to {label}, in the second reading"
-        for _, label in LINK.findall(core)
-        if label in behind
-    ]
+    for _, label in LINK.findall(core):
+        if label in behind:
+            yield f"the core leads to {label}, in the second reading"
     minutes = notebook.metadata.get("handgrad", {}).get("core_minutes")
     if not isinstance(minutes, int) or not re.search(rf"\b{minutes}\s+minutes for the core", core):
-        wrong.append(
-            f"metadata handgrad.core_minutes is {minutes}: the opening says 'N minutes for the core'"
-        )
-    return wrong
+        yield f"metadata handgrad.core_minutes is {minutes}: the opening says 'N minutes for the core'"
 
 
 # What the headings of a chapter announce, in this order; two may share a heading.
@@ -386,38 +385,27 @@ SKELETON = {
 }
 
 
+@rule(IN_CHAPTERS)
 def rule_skeleton(notebook):
     """The opening says what one will be able to do; headings announce the parts in order; there is a quiz."""
     opening = " ".join(cell.source for cell in text_cells(notebook)[:3])
-    wrong = [] if "able to" in opening else ["the opening does not say what one will be able to do"]
+    if "able to" not in opening:
+        yield "the opening does not say what one will be able to do"
     if not any("quiz(" in cell.source for cell in code_cells(notebook)):
-        wrong.append("there is no quiz")
+        yield "there is no quiz"
     left = headings(notebook)
     for part, word in SKELETON.items():
         place = [i for i, title in enumerate(left) if re.search(word, title, re.IGNORECASE)]
-        wrong += [] if place else [f"no heading announces {part}, or it is out of order"]
-        left = left[place[0] :] if place else left
-    return wrong
+        if place:
+            left = left[place[0] :]
+        else:
+            yield f"no heading announces {part}, or it is out of order"
 
 
+@rule(IN_CHAPTERS)
 def rule_equations(notebook):
     """Every displayed equation has a label and a cell that checks it; see `evidence`."""
-    return evidence.problems(notebook)
-
-
-ALWAYS = (rule_kernel, rule_ids, rule_outputs, rule_runs, rule_no_plumbing, rule_random_state)
-IN_CHAPTERS = (
-    rule_cells_are_short,
-    rule_more_prose_than_code,
-    rule_imports_where_used,
-    rule_names_mean_one_thing,
-    rule_pictures_have_text,
-    rule_answers_stay_closed,
-    rule_states_its_time,
-    rule_core_stands_alone,
-    rule_skeleton,
-    rule_equations,
-)
+    yield from evidence.problems(notebook)
 
 
 # The command ------------------------------------------------------------------------------------------------
