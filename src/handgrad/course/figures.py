@@ -2,9 +2,10 @@
 
 Importing this module sets Matplotlib's defaults and, inside Jupyter, shows figures as SVG. What one chapter
 alone draws is in ``handgrad.chapters.TOPIC.figures``. Here is what they share: ``losses`` of trainings,
-``named_levels``, ``fault_table``, ``heat_map`` and ``heat_maps``, ``backward_graph``. A notebook imports its
-chapter's figures as ``figures`` and this module as ``shared``. Each function returns a ``Figure``, which a
-notebook shows by calling it last in a cell; ``named_levels`` and ``heat_map`` draw on given axes.
+``named_levels``, ``fault_table``, ``heat_map`` and ``heat_maps``, ``market``, ``backward_graph``. A notebook
+imports its chapter's figures as ``figures`` and this module as ``shared``. Each function returns a
+``Figure``, which a notebook shows by calling it last in a cell; ``named_levels``, ``heat_map`` and ``market``
+draw on given axes.
 
 >>> from handgrad.course.figures import COLOUR, subplots
 >>> fig, ax = subplots()
@@ -341,6 +342,39 @@ def heat_maps(maps, label, *, side_by_side=None, height=None, **look):
         ax.set(xlabel=look.get("across", "") if last else "", ylabel=look.get("down", "") if first else "")
     fig.colorbar(image, ax=axes, label=label, shrink=0.8, aspect=25)
     return fig
+
+
+# Attention --------------------------------------------------------------------------------------------------
+
+
+def market(axes, dy, du, a, v):
+    """What comes back to the scores of one query, on two axes.
+
+    Left: values v (S, 2), as large as their weights a (S,), their average y, and dy (2,), which arrives
+    there. Right: what each score gets, du (S,), vermilion where a descent lowers the score.
+    """
+    left, right = axes
+    y, reach, places = a @ v, 1.3 * np.abs(v).max(), range(len(v))
+    colours = [COLOUR["vermilion" if x > 0 else "blue"] for x in du]
+    left.scatter(*v.T, s=(900 + 6600 * a) / len(v), color=colours, alpha=0.75, lw=0)
+    for j, place in enumerate(v):
+        left.text(*place, j, ha="center", va="center", fontsize=8, color="white", fontweight="bold")
+    across = 3 * reach * np.array([-dy[1], dy[0]])
+    left.plot(*np.array([y - across, y + across]).T, color=COLOUR["grey"], lw=1, ls=":")
+    left.plot(*y, "*", color=COLOUR["black"], ms=13, mec="white")
+    left.annotate(
+        "", y + 0.43 * reach * dy, y, arrowprops=dict(arrowstyle="-|>", lw=2, color=COLOUR["black"])
+    )
+    left.text(*(y + 0.54 * reach * dy), "dy", ha="center", va="center", fontsize=11)
+    left.set(title="values, output, dy", xticks=[], yticks=[], aspect="equal")
+    left.set(xlim=(-reach, reach), ylim=(-reach, reach))
+    left.spines[:].set_visible(False)
+    right.barh(places, du, color=colours)
+    right.axvline(0, color=COLOUR["grey"], lw=1, ls="-")
+    right.set(title="du: in a row they sum to 0", xlim=(-0.36, 0.36), ylabel="score")
+    right.set(xlabel="du; descent goes the other way")
+    right.set_yticks(places, places)
+    right.invert_yaxis()
 
 
 # Graphs -----------------------------------------------------------------------------------------------------

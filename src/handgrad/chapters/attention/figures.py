@@ -83,35 +83,6 @@ def in_numbers():
     return backward_graph(nodes, [*edges, ("$y$", "$L$", "3", "", "1")], height=4.2)
 
 
-def market(axes, dy, du, a, v, y):
-    """Left: values v (S, 2) as large as their weights a, the output y, and the gradient dy that arrives.
-    Right: what each score gets, du (S,)."""
-    left, right = axes
-    colours = [COLOUR["vermilion"] if x > 0 else COLOUR["blue"] for x in du]
-    left.scatter(*v.T, s=150 + 1100 * a, color=colours, alpha=0.75, lw=0)
-    for j, place in enumerate(v):
-        left.text(*place, str(j), ha="center", va="center", fontsize=9, color="white", fontweight="bold")
-    line = np.array([y - 4 * np.array([-dy[1], dy[0]]), y + 4 * np.array([-dy[1], dy[0]])])
-    left.plot(*line.T, color=COLOUR["grey"], lw=1, ls=":")
-    left.plot(*y, "*", color=COLOUR["black"], ms=13, mec="white")
-    arrow = dict(arrowstyle="-|>", lw=2, color=COLOUR["black"])
-    left.annotate("", y + 0.75 * dy, y, arrowprops=arrow)
-    left.text(*(y + 0.95 * dy), "dy", ha="center", va="center", fontsize=11)
-    left.set(title="values, output, dy", xticks=[], yticks=[], xlim=(-1.75, 1.75), ylim=(-1.75, 1.75))
-    left.set_aspect("equal")
-    left.spines[:].set_visible(False)
-    right.barh(range(len(du)), du, color=colours)
-    right.axvline(0, color=COLOUR["grey"], lw=1, ls="-")
-    right.set(
-        title="du: in a row they sum to 0",
-        xlim=(-0.36, 0.36),
-        xlabel="du; descent goes the other way",
-        ylabel="score",
-    )
-    right.set_yticks(range(len(du)), [str(j) for j in range(len(du))])
-    right.invert_yaxis()
-
-
 def saturation(widths, raw, scaled):
     """Norms of the softmax Jacobian (widths, rows) over K, raw and scaled: mean, and share that is dead."""
     fig, (left, right) = subplots(1, 2)

@@ -54,30 +54,6 @@ def border(crossing):
     return fig
 
 
-def market(axes, direction, values, weights, du):
-    """What comes back to the scores of a query. Left: du of each key. Right: the values, dy as an arrow.
-
-    direction (2,) is dy; values (S, 2), weights (S,), du (S,). A descent lowers a score whose du is positive.
-    """
-    left, right = axes
-    colours = [COLOUR["vermilion" if d > 0 else "blue"] for d in du]
-    left.bar(np.arange(len(du)), du, color=colours, width=0.7)
-    left.axhline(0, color=COLOUR["grey"], lw=1)
-    left.set(title="du of each key", xlabel="key", ylim=(-0.36, 0.36))
-    left.set_xticks(np.arange(len(du)))
-    left.tick_params(axis="x", labelsize=8)
-    average = weights @ values
-    right.scatter(*values.T, s=30 + 900 * weights, color=colours, alpha=0.75, zorder=1)
-    for s, place in enumerate(values):
-        right.annotate(str(s), place, (4, 4), textcoords="offset points", fontsize=8, color=COLOUR["grey"])
-    right.annotate("", average + direction, average, arrowprops=dict(arrowstyle="-|>", color="black", lw=1.8))
-    right.text(*(average + 1.25 * direction), "dy", ha="center", va="center")
-    right.plot(*average, "*", ms=13, color=COLOUR["black"], zorder=4)
-    right.set(title="values, and their average y", aspect="equal")
-    low, high = values.min(axis=0), values.max(axis=0)
-    right.set(xlim=1.15 * np.array([low[0], high[0]]), ylim=1.15 * np.array([low[1], high[1]]))
-
-
 def memory(held):
     """Bytes over length, on logarithmic axes: held {way: {T: bytes}}, with the slopes 1 and 2 beside them."""
     fig, ax = subplots()
