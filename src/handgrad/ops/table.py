@@ -152,8 +152,8 @@ TOKENS = ("B T", "T", "B H T")
 """What "..." stands for where each token is by itself."""
 SEQUENCES = ("B", "", "B H")
 """What "..." stands for before the axes of length and width."""
-MANY = dict(B=1, T=120)
-"""Sizes of more tokens than any other draw has: for what sums over all of them."""
+OF_EACH_TOKEN = dict(leading=TOKENS, long=dict(B=1, T=120))
+"""Draws where parameters are used by each token: one has more tokens than any other, to be summed over."""
 
 
 def _repeated_tokens(sizes, rng):
@@ -213,7 +213,9 @@ _ATTENTION_FORMULA = (
     r"d\mathbf{U}=\mathbf{A}\circ(d\mathbf{A}-\mathrm{rowsum}(\mathbf{A}\circ d\mathbf{A})),\; "
     r"d\mathbf{Q}=d\mathbf{U}\,\mathbf{K}/\sqrt{K},\; d\mathbf{K}=d\mathbf{U}^\top\mathbf{Q}/\sqrt{K}"
 )
+OF_A_HEAD = dict(inputs=dict(q="... T K", k="... S K", v="... S E"), leading=SEQUENCES)
 _MULTI_HEAD = dict(W_Q="D H*K", W_K="D H*K", W_V="D H*K", W_O="H*K D")
+_GROUPED = dict(W_Q="D H*G*K", W_K="D H*K", W_V="D H*K", W_O="H*G*K D")
 _BIASES = dict(b_Q="H*K", b_K="H*K", b_V="H*K", b_O="D")
 _eps, _scale, _alpha = sympy.symbols("epsilon scale alpha", positive=True)
 _p = sympy.Rational(3, 10)
@@ -229,8 +231,7 @@ OPS = {
         embedding_backward,
         inputs=dict(E="V D"),
         sizes=dict(B=2, T=3, V=3, D=2),
-        leading=TOKENS,
-        long=MANY,
+        **OF_EACH_TOKEN,
         formula=r"d\mathbf{E}_v=\sqrt{D}\sum_{t:\,\mathrm{token}_t=v}d\mathbf{y}_t",
         source="Vaswani et al. (2017), 3.4",
         chapter="03",
@@ -265,8 +266,7 @@ OPS = {
         linear_backward,
         inputs=dict(x="... D", W="D F", b="F"),
         sizes=dict(B=2, T=2, D=2, F=3),
-        leading=TOKENS,
-        long=MANY,
+        **OF_EACH_TOKEN,
         formula=r"d\mathbf{X}=d\mathbf{Y}\,\mathbf{W}^\top,\; d\mathbf{W}=\mathbf{X}^\top d\mathbf{Y},\; "
         r"d\mathbf{b}=\textstyle\sum_t d\mathbf{y}_t",
         source="chain rule",
@@ -296,8 +296,7 @@ OPS = {
         feed_forward_backward,
         inputs=dict(x="... D", params=dict(W_1="D F", b_1="F", W_2="F D", b_2="D")),
         sizes=dict(B=2, T=2, D=2, F=3),
-        leading=TOKENS,
-        long=MANY,
+        **OF_EACH_TOKEN,
         formula=r"d\mathbf{X}=\left(d\mathbf{Y}\,\mathbf{W}_2^\top\circ\phi'(\mathbf{H})\right)\mathbf{W}_1^\top",
         source="Vaswani et al. (2017), 3.3",
         chapter="04",
@@ -309,8 +308,7 @@ OPS = {
         feed_forward_backward,
         inputs=dict(x="... D", params=dict(W_1="D F", W_2="F D")),
         sizes=dict(B=2, T=2, D=2, F=3),
-        leading=TOKENS,
-        long=MANY,
+        **OF_EACH_TOKEN,
         formula=r"d\mathbf{W}_1=\mathbf{X}^\top\left(d\mathbf{Y}\,\mathbf{W}_2^\top\circ\phi'(\mathbf{H})\right)",
         source="Vaswani et al. (2017), 3.3; Hendrycks and Gimpel (2016), 2",
         chapter="04",
@@ -321,8 +319,7 @@ OPS = {
         gated_feed_forward_backward,
         inputs=dict(x="... D", params=dict(W_gate="D F", W_up="D F", W_down="F D")),
         sizes=dict(B=2, T=2, D=2, F=3),
-        leading=TOKENS,
-        long=MANY,
+        **OF_EACH_TOKEN,
         formula=r"d\mathbf{X}=(d\mathbf{P}\circ\mathbf{U}\circ\phi'(\mathbf{G}))\mathbf{W}_\mathrm{gate}^\top"
         r"+(d\mathbf{P}\circ\phi(\mathbf{G}))\mathbf{W}_\mathrm{up}^\top,\; "
         r"d\mathbf{P}=d\mathbf{Y}\,\mathbf{W}_\mathrm{down}^\top",
@@ -345,8 +342,7 @@ OPS = {
         cross_entropy_backward,
         inputs=dict(z="... V"),
         sizes=dict(B=2, T=2, V=3),
-        leading=TOKENS,
-        long=MANY,
+        **OF_EACH_TOKEN,
         formula=r"d\mathbf{z}_t=dL\,(\mathbf{p}_t-\mathbf{q}_t)/m",
         source="Szegedy et al. (2016), 7",
         chapter="02",
@@ -358,8 +354,7 @@ OPS = {
         layer_norm_backward,
         inputs=dict(x="... D", gamma="D", beta="D"),
         sizes=dict(B=2, T=2, D=3),
-        leading=TOKENS,
-        long=MANY,
+        **OF_EACH_TOKEN,
         formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\overline{d\hat{\mathbf{x}}}-\hat{\mathbf{x}}\,"
         r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\sigma^2+\varepsilon}},\; "
         r"d\hat{\mathbf{x}}=\boldsymbol{\gamma}\circ d\mathbf{y}",
@@ -372,8 +367,7 @@ OPS = {
         rms_norm_backward,
         inputs=dict(x="... D", gamma="D"),
         sizes=dict(B=2, T=2, D=3),
-        leading=TOKENS,
-        long=MANY,
+        **OF_EACH_TOKEN,
         formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\hat{\mathbf{x}}\,"
         r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\overline{x^2}+\varepsilon}}",
         source="Zhang and Sennrich (2019), eq. 4",
@@ -395,8 +389,7 @@ OPS = {
     "attention": Op(
         attention,
         attention_backward,
-        inputs=dict(q="... T K", k="... S K", v="... S E"),
-        leading=SEQUENCES,
+        **OF_A_HEAD,
         sizes=dict(B=2, T=3, S=4, K=2, E=2),
         formula=_ATTENTION_FORMULA,
         source="Vaswani et al. (2017), 3.2.1",
@@ -408,8 +401,7 @@ OPS = {
     "attention_dropout": Op(
         attention,
         attention_backward,
-        inputs=dict(q="... T K", k="... S K", v="... S E"),
-        leading=SEQUENCES,
+        **OF_A_HEAD,
         sizes=dict(B=2, T=2, S=3, K=2, E=2),
         formula=r"d\mathbf{A}=(d\mathbf{Y}\,\mathbf{V}^\top)\circ\mathrm{keep}/(1-p)",
         source="Vaswani et al. (2017), 3.2.1; Srivastava et al. (2014), 10",
@@ -420,8 +412,7 @@ OPS = {
     "flash_attention": Op(
         flash_attention,
         flash_attention_backward,
-        inputs=dict(q="... T K", k="... S K", v="... S E"),
-        leading=SEQUENCES,
+        **OF_A_HEAD,
         sizes=dict(B=2, T=3, S=4, K=2, E=2),
         formula=r"\boldsymbol{\ell}=\log\mathrm{rowsum}(\exp\mathbf{U}),\; "
         r"\mathbf{A}=\exp(\mathbf{U}-\boldsymbol{\ell}),\; "
@@ -492,9 +483,7 @@ OPS = {
     "grouped_query_attention": Op(
         multi_head,
         multi_head_backward,
-        inputs=dict(
-            x="B T D", memory="B S D", params=dict(W_Q="D H*G*K", W_K="D H*K", W_V="D H*K", W_O="H*G*K D")
-        ),
+        inputs=dict(x="B T D", memory="B S D", params=_GROUPED),
         sizes=dict(B=2, T=2, S=2, D=1, H=2, G=2, K=1),
         formula=r"d\mathbf{K}=\sum_{g} d\mathbf{K}_{g},\; d\mathbf{V}=\sum_g d\mathbf{V}_g",
         source="Ainslie et al. (2023), 2.2",
@@ -505,10 +494,7 @@ OPS = {
     "rotary_attention": Op(
         _self_attention,
         _self_attention_backward,
-        inputs=dict(
-            x="B T D",
-            params=dict(W_Q="D H*G*K", W_K="D H*K", W_V="D H*K", W_O="H*G*K D", b_Q="H*G*K"),
-        ),
+        inputs=dict(x="B T D", params=_GROUPED | dict(b_Q="H*G*K")),
         sizes=dict(B=2, T=2, D=1, H=2, G=1, K=2),
         formula=r"d\mathbf{q}_t=\mathbf{R}_t^\top\, d\tilde{\mathbf{q}}_t,\; "
         r"d\mathbf{k}_t=\mathbf{R}_t^\top\textstyle\sum_g d\tilde{\mathbf{k}}_{gt}",
@@ -526,8 +512,7 @@ OPS = {
         tied_head_backward,
         inputs=dict(x="... D", E="V D"),
         sizes=dict(B=2, T=2, D=2, V=3),
-        leading=TOKENS,
-        long=MANY,
+        **OF_EACH_TOKEN,
         formula=r"d\mathbf{X}=d\mathbf{Z}\,\mathbf{E},\; d\mathbf{E}=d\mathbf{Z}^\top\mathbf{X}",
         source="Press and Wolf (2017); Vaswani et al. (2017), 3.4",
         chapter="03",

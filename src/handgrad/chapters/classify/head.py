@@ -29,9 +29,6 @@ CLS_HEAD = Op(
     cls_head_backward,
     {"x": "B T D", "W": "D C", "b": "C"},
     dict(B=2, T=3, D=2, C=4),
-    formula=r"\mathrm{d}\mathbf{x}_t = \delta_{t0}\, \mathrm{d}\mathbf{u}\, \mathbf{W}^\top",
-    source="Devlin et al. (2019), section 4.1",
-    chapter="18",
 )
 """The head as an entry for the checks."""
 

@@ -66,7 +66,4 @@ ALIBI = Op(
     leading=("B", "", "B G"),
     exact=dict(scale=sympy.Symbol("scale", positive=True)),
     long=dict(S=3),  # fewer keys than queries: some see nothing
-    formula=r"d\mathbf{S}=\mathbf{A}\circ(d\mathbf{A}-\mathrm{rowsum}(\mathbf{A}\circ d\mathbf{A})),\; "
-    r"dm=-\textstyle\sum_{ij} r_{ij}\,ds_{ij}",
-    source="Press et al. (2022), 3",
 )

@@ -64,7 +64,4 @@ GROUP_NORM = Op(
     long=dict(T=40),
     options=lambda sizes, rng: dict(G=sizes["G"], eps=0.3),
     exact=dict(eps=sympy.Symbol("epsilon", positive=True)),
-    formula=r"d\mathbf{x}=r\,(d\hat{\mathbf{x}}-\mathrm{mean}(d\hat{\mathbf{x}})"
-    r"-\hat{\mathbf{x}}\circ\mathrm{mean}(d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}))",
-    source="Wu and He (2018), 3",
 )

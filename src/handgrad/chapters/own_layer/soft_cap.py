@@ -68,6 +68,4 @@ SOFT_CAP = Op(
     long=dict(S=70),
     options=lambda sizes, rng: dict(mask=_mask(sizes, rng), c=1.5),
     exact=dict(zip(("c", "scale"), sympy.symbols("c scale", positive=True))),
-    formula=r"d\mathbf{U}=d\mathbf{S}\circ(1-\tanh^2(\mathbf{U}/c))",
-    source="Gemma Team (2024), 2",
 )
