@@ -19,8 +19,9 @@ import handgrad
 from book._ext import api
 from handgrad import check
 from handgrad.algebra import namespace
+from handgrad.chapters import own_layer
 from handgrad.chapters.own_layer.alibi import ALIBI, alibi, alibi_backward
-from handgrad.chapters.own_layer.group_norm import GROUP_NORM, group_norm, group_norm_backward
+from handgrad.chapters.own_layer.group_norm import group_norm, group_norm_backward
 from handgrad.chapters.own_layer.soft_cap import SOFT_CAP, soft_cap
 from handgrad.course import ledger
 from handgrad.mistakes.mutations import wrong_backwards
@@ -31,6 +32,9 @@ from handgrad.sums import arrays, gradient, index, prove_equal, sizes, total
 from handgrad.symbolic import step
 
 ROOT = Path(__file__).parents[2]
+TAUGHT = (ROOT / "book" / "own_layer.md").read_text(encoding="utf-8")
+SHOWN = re.search(r"^GROUP_NORM = (Op\(.+?^\))$", TAUGHT, re.MULTILINE | re.DOTALL)[1]
+GROUP_NORM = eval(SHOWN, {"own": own_layer.group_norm, "Op": Op, "sp": sp})
 LAYERS = {"group_norm": GROUP_NORM, "alibi": ALIBI, "soft_cap": SOFT_CAP}
 
 
@@ -196,8 +200,7 @@ def kinked(line):
 
 
 def test_the_page_has_a_row_for_each_and_no_others():
-    page = (ROOT / "book" / "own_layer.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(.+?)`", page.partition("What does not do, and why:")[2], re.MULTILINE)
+    rows = re.findall(r"^\| `(.+?)`", TAUGHT.partition("What does not do, and why:")[2], re.MULTILINE)
     assert rows == [*FORMULAS, *LINES]
 
 
@@ -291,7 +294,7 @@ def test_every_example_runs(module):
 def test_the_library_page_documents_what_a_layer_of_ones_own_calls(own):
     """Every name that page and notebook take from a module that the page of the library describes."""
     texts = [cell.source for cell in own.cells if cell.cell_type == "code"]
-    texts.append((ROOT / "book" / "own_layer.md").read_text(encoding="utf-8"))
+    texts.append(TAUGHT)
     asked = re.findall(r"from (handgrad[\w.]*) import ([\w, ]+)", "\n".join(texts))
     asked = {(module, name) for module, names in asked for name in names.split(", ")}
     assert ("handgrad.algebra", "check_array") in asked and "handgrad.algebra" in OFFERED

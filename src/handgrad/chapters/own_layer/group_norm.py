@@ -10,10 +10,7 @@ taken over its n features in all T positions, and ε stands inside the root:
                dγ = Σ dy ∘ x̂,   dβ = Σ dy                   over all positions of all sequences
 """
 
-import sympy
-
 from ...algebra import check_array, check_integer, namespace
-from ...ops.table import Op
 
 
 def group_norm(x, gamma, beta, G, eps=1e-5):
@@ -53,15 +50,3 @@ def group_norm_backward(dy, cache):
     through_variance = x_hat * xp.mean(dx_hat * x_hat, axis=(-3, -1), keepdims=True)  # (..., T, G, n)
     dx = cache["inverse_std"] * (dx_hat - through_mean - through_variance)
     return xp.reshape(dx, dy.shape), dgamma, xp.sum(dy, axis=positions)
-
-
-GROUP_NORM = Op(
-    group_norm,
-    group_norm_backward,
-    inputs=dict(x="... T G*E", gamma="G*E", beta="G*E"),
-    sizes=dict(B=2, T=2, G=2, E=2),
-    leading=("B", "", "B H"),
-    long=dict(T=40),
-    options=lambda sizes, rng: dict(G=sizes["G"], eps=0.3),
-    exact=dict(eps=sympy.Symbol("epsilon", positive=True)),
-)
