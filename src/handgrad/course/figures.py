@@ -22,6 +22,7 @@ from cycler import cycler
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import FancyBboxPatch
 from matplotlib.path import Path
 from matplotlib.ticker import LogFormatter
 from scipy.optimize import isotonic_regression
@@ -39,6 +40,8 @@ COLOUR = {
 }
 LINES = ("blue", "vermilion", "green", "purple", "orange", "sky", "black")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+
+PALE = {"sky": "#DCEBF5", "orange": "#FBEBCC", "green": "#D5EEE6", "grey": "#E6E6E6"}  # behind words
 
 SEQUENTIAL = "cividis"  # amounts: weights, probabilities, losses
 DIVERGING = "RdBu_r"  # signed values around 0: gradients, scores
@@ -86,6 +89,14 @@ def subplots(rows=1, columns=1, size=(WIDTH, HEIGHT), **kwargs):
     with style():
         fig = Figure(figsize=size)
         return fig, fig.subplots(rows, columns, **kwargs)
+
+
+def box(ax, x, y, words, colour, wide=0.88, high=0.6, **text):
+    """Write words in a rounded box around (x, y). colour: of PALE; text: how they are written."""
+    where = (x - wide / 2, y - high / 2), wide, high
+    frame = FancyBboxPatch(*where, boxstyle="round,pad=0,rounding_size=0.1", fc=PALE[colour], lw=0, zorder=2)
+    ax.add_patch(frame)
+    ax.text(x, y, words, ha="center", va="center", zorder=3, **text)
 
 
 # Losses -----------------------------------------------------------------------------------------------------
@@ -160,37 +171,30 @@ def losses(
         ax.plot(every + 1, x[every], "o", ms=4.5, mfc="none", color=COLOUR["black"], label=label)
     for n, (label, x) in enumerate(points.items()):
         ax.plot(*x.T, "sD^"[n % 3], ms=6, color=COLOUR["vermilion"], ls="none", clip_on=False, label=label)
+    ax.update_datalim([(mean, level) for level in levels.values()])  # the axis ends beyond them
     if log:
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(LogFormatter())  # 3, and not 3 × 10⁰
         ax.yaxis.set_minor_formatter(LogFormatter())
-    for level in levels.values():
-        ax.axhline(level, color=COLOUR["black"], lw=1, ls=":")
     ax.set(xlabel="update", ylabel=f"loss in {unit}" if unit else "loss")
     if mean > 1:
         ax.set_ylabel(f"{ax.get_ylabel()}, mean of {mean} updates")
     ax.set_ylim(None if log and low == 0 else low, high)
     if len(labels) > 1:
         ax.figure.legend(loc="outside upper left", ncols=columns)
-    _name_levels(ax, levels)
+    named_levels(ax, levels)
     return ax.figure
 
 
 def named_levels(ax, levels):
-    """Dotted lines across ax at levels {name: loss}, each with its name at the right end.
+    """Dotted lines at levels {name: loss}, and their names in the right margin, apart from each other.
 
-    For few levels that lie apart; `losses` moves names that are close to each other.
+    Call it when all else is drawn. Raises ValueError if there are more than fit beside the axes.
     """
-    for name, level in levels.items():
-        ax.axhline(level, color=COLOUR["black"], lw=1, ls=":", zorder=0)
-        where = dict(xycoords=ax.get_yaxis_transform(), textcoords="offset points", va="center")
-        ax.annotate(name, (1, level), (4, 0), **where)
-
-
-def _name_levels(ax, levels):
-    """Names of levels {name: loss} in the right margin, apart from each other and joined to their lines."""
     if not levels:
         return
+    for level in levels.values():
+        ax.axhline(level, color=COLOUR["black"], lw=1, ls=":", zorder=0)
     levels = dict(sorted(levels.items(), key=lambda item: item[1]))
     look = dict(xycoords=ax.get_yaxis_transform(), textcoords="offset points", fontsize=NAME, va="center")
     line = dict(arrowstyle="-", color=COLOUR["grey"], lw=0.8, shrinkA=0, shrinkB=0)

@@ -1,14 +1,11 @@
 """The figures of chapter 18. Each function draws what it is given; the notebook computes every number."""
 
 import numpy as np
-from matplotlib.patches import FancyBboxPatch
 
-from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, heat_map, subplots
+from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, box, heat_map, subplots
 from handgrad.names import LANGUAGES, SPECIAL
 
 from .trials import standard_error
-
-PALE = {"plain": "#DCEBF5", "asked": "#FBEBCC", "special": "#E6E6E6"}
 
 
 def shares_right(models):
@@ -46,11 +43,9 @@ def rows_of_tokens(rows, asked):
         ax.text(-0.15, -y, title, ha="right", va="center", fontsize=LABEL - 1)
         for x, token in enumerate(tokens):
             special = token in SPECIAL and x not in asked
-            face = PALE["asked" if x in asked else "special" if special else "plain"]
-            box = (x + 0.05, -y - 0.3), 0.9, 0.6
-            ax.add_patch(FancyBboxPatch(*box, boxstyle="round,pad=0,rounding_size=0.1", fc=face, lw=0))
+            colour = "orange" if x in asked else "grey" if special else "sky"
             word, size = (token.strip("[]"), 8) if token in SPECIAL else (token, LABEL)
-            ax.text(x + 0.5, -y, word, ha="center", va="center", fontsize=size)
+            box(ax, x + 0.5, -y, word, colour, fontsize=size)
     ax.set(xlim=(-3.4, max(map(len, rows.values()))), ylim=(-len(rows) + 0.4, 0.6))
     ax.set_axis_off()
     return fig

@@ -3,9 +3,8 @@
 from fractions import Fraction
 
 import numpy as np
-from matplotlib.patches import FancyBboxPatch
 
-from handgrad.course.figures import COLOUR, LABEL, WIDTH, subplots
+from handgrad.course.figures import COLOUR, LABEL, WIDTH, box, subplots
 
 SHOWN = {" ": "␣", "\n": "↵"}
 
@@ -22,10 +21,8 @@ def shift(text):
     for y, (title, characters) in enumerate(rows.items()):
         ax.text(-0.3, -y, title, ha="right", va="center")
         for x, character in enumerate(characters):
-            colour = "#DCEBF5" if y == 0 else "#FBEBCC"
-            frame = dict(boxstyle="round,pad=0,rounding_size=0.1", fc=colour, lw=0)
-            ax.add_patch(FancyBboxPatch((x + 0.06, -y - 0.36), 0.88, 0.72, **frame))
-            ax.text(x + 0.5, -y, character, ha="center", va="center", family="monospace", fontsize=LABEL)
+            look = dict(high=0.72, family="monospace", fontsize=LABEL)
+            box(ax, x + 0.5, -y, character, "orange" if y else "sky", **look)
             if y == 1:
                 ax.text(x + 0.5, -1.75, str(x), ha="center", va="center", color=COLOUR["grey"], fontsize=9)
     ax.text(-0.3, -1.75, "place", ha="right", va="center", color=COLOUR["grey"], fontsize=9)

@@ -97,10 +97,10 @@ def by_rank(curves, levels):
         ax.plot([*ends], [np.mean(those) for those in ends.values()], ls=DASHES[n], label=label, **look)
         for r, those in ends.items():
             ax.plot(0 * np.asarray(those) + r, those, ls="none", **look)
-    named_levels(ax, levels)
     ax.set_xscale("log", base=2)
     ax.set_xticks([*ends], [*map(str, ends)])
     ax.set(xlabel="rank r", ylabel="loss in nats per character")
     if len(curves) > 1:
         fig.legend(loc="outside upper left", ncols=len(curves))
+    named_levels(ax, levels)
     return fig

@@ -47,10 +47,10 @@ def ends(losses, levels):
         ax.plot(places, np.where(y < top, y, np.nan), MARKS[n], label=label, **look)
         lost = ~(y < top)
         ax.plot(places[lost], np.full(lost.sum(), 0.96 * top), "x", mew=2.5, **look)
-    named_levels(ax, levels)
     ax.set_xticks(range(len(those)), [*those])
     ax.set(ylim=(0, top), xlim=(-0.5, len(those) - 0.5), ylabel="loss in nats per letter")
     fig.legend(loc="outside upper left", ncols=2)
+    named_levels(ax, levels)
     return fig
 
 

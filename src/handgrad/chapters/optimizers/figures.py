@@ -91,8 +91,8 @@ def sweep(results, levels, top):
         lost = values == top
         ax.plot(rates[lost], np.full(lost.sum(), top), "x", ms=10, mew=2.5, color=colour, clip_on=False)
     ax.set(xscale="log", xlabel="peak of the learning rate", ylabel="bits per character", ylim=(3, top))
-    named_levels(ax, levels)
     ax.figure.legend(loc="outside upper left", ncols=3)
+    named_levels(ax, levels)
     return fig
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from handgrad.course.figures import COLOUR, DASHES, DIVERGING, HEIGHT, LINES, WIDTH, backward_graph, subplots
+from handgrad.course.figures import COLOUR, DIVERGING, HEIGHT, MARKS, WIDTH, backward_graph, subplots
 
 
 def two_sentences(panels, names):
@@ -63,14 +63,7 @@ def lengths(sizes, losses, level):
     """Loss beyond the lengths of training: {title: (seeds, sizes)}, beside that of a reader without order."""
     fig, ax = subplots(size=(WIDTH, HEIGHT + 0.3))
     for n, (title, rows) in enumerate(losses.items()):
-        ax.plot(
-            sizes,
-            np.mean(rows, axis=0),
-            color=COLOUR[LINES[n]],
-            ls=DASHES[n],
-            marker="os^DvP"[n],
-            label=title,
-        )
+        ax.plot(sizes, np.mean(rows, axis=0), marker=MARKS[n], label=title)
     ax.plot(sizes, level, color=COLOUR["black"], lw=1, ls=":", label="without order")
     ax.set(xlabel="length of the line", ylabel="loss beyond position 7", ylim=(-0.15, None), xticks=sizes)
     fig.legend(loc="outside upper left", ncols=4)

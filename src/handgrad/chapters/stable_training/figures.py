@@ -4,16 +4,15 @@ import numpy as np
 
 from handgrad.course.figures import COLOUR, WIDTH, subplots
 
-LINES = (("blue", "-"), ("vermilion", "--"), ("green", "-."))
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def depth(measured):
     """Root mean squares by layer, forward and backward: {gain: mean squares (2, N + 1)}."""
     fig, axes = subplots(1, 2, size=(WIDTH, 3.3), sharey=True)
-    for (gain, found), (colour, dash) in zip(measured.items(), LINES, strict=True):
+    for gain, found in measured.items():
         for ax, line in zip(axes, np.sqrt(found), strict=True):
-            ax.plot(line, color=COLOUR[colour], ls=dash, label=f"variance {gain} / D_in")
+            ax.plot(line, label=f"variance {gain} / D_in")
     for ax, name in zip(axes, ("values, forward", "gradients, backward"), strict=True):
         ax.set(yscale="log", xlabel="layer", title=name)
     axes[0].set_ylabel("root mean square")
@@ -52,11 +51,11 @@ def by_hand(x, keep, y, dx, dy):
 def histogram(ax, groups, power, lost):
     """Gradients {name: array} by exponent, times 2**power; lost(array, power): the share that becomes 0."""
     bins = np.arange(-56, 26)
-    for (name, g), (colour, dash) in zip(groups.items(), LINES):
+    for name, g in groups.items():
         exponents = np.log2(np.abs(g[g != 0])) + power
         heights, _ = np.histogram(np.clip(exponents, -55.5, 24.5), bins)
         label = f"{name}: {lost(g, power):.1%} become 0"
-        ax.step(bins[:-1], heights / heights.sum(), color=COLOUR[colour], ls=dash, where="post", label=label)
+        ax.step(bins[:-1], heights / heights.sum(), where="post", label=label)
     ax.axvspan(-56, -25, color=COLOUR["grey"], alpha=0.25, lw=0)
     ax.axvspan(16, 25, color=COLOUR["orange"], alpha=0.3, lw=0)
     ax.text(-54, 0.08, "become 0")

@@ -4,19 +4,9 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.patches import FancyBboxPatch
 
-from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, subplots
+from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, box, subplots
 
 ARROW = dict(arrowstyle="-|>", shrinkA=0, shrinkB=0, color=COLOUR["black"])
-PALE = {"sky": "#DCEBF5", "orange": "#FBEBCC", "green": "#D5EEE6", "grey": "#EEEEEE"}
-
-
-def box(ax, x, y, words, colour, wide=2.56, size=LABEL - 1.5):
-    """A named box around (x, y)."""
-    frame = (x - wide / 2, y - 0.42), wide, 0.84
-    ax.add_patch(
-        FancyBboxPatch(*frame, boxstyle="round,pad=0,rounding_size=0.12", fc=PALE[colour], lw=0, zorder=2)
-    )
-    ax.text(x, y, words, ha="center", va="center", fontsize=size, zorder=3)
 
 
 def arrow(ax, start, end, **look):
@@ -32,23 +22,23 @@ def gpt():
     ax.text(2.75, 5.3, "× N", fontsize=LABEL + 5, va="center")
     arrow(ax, (0, -0.1), (0, 12.1), color=COLOUR["blue"], lw=2.6)
     for y, words, colour in ((0.5, "look up E", "green"), (9.0, "norm", "grey")):
-        box(ax, 0, y, words, colour, size=LABEL)
-    box(ax, 0, 10.05, "head: times Eᵀ", "green", size=LABEL)
-    box(ax, 0, 11.1, "softmax, −ln p", "grey", size=LABEL)
+        box(ax, 0, y, words, colour, 2.56, 0.84, fontsize=LABEL)
+    box(ax, 0, 10.05, "head: times Eᵀ", "green", 2.56, 0.84, fontsize=LABEL)
+    box(ax, 0, 11.1, "softmax, −ln p", "grey", 2.56, 0.84, fontsize=LABEL)
     for y, first, second, colour in (
         (3.4, "norm", "masked attention", "orange"),
         (5.9, "norm", "feed-forward", "sky"),
     ):
         ax.plot([0, -2.5], [y - 0.42, y - 0.42], "-", color=COLOUR["black"], lw=1.2, zorder=1)
         arrow(ax, (-2.5, y - 0.42), (-2.5, y - 0.2))
-        box(ax, -2.5, y + 0.22, first, "grey", wide=3.2, size=LABEL)
-        box(ax, -2.5, y + 1.2, second, colour, wide=3.2, size=LABEL)
+        box(ax, -2.5, y + 0.22, first, "grey", 3.2, 0.84, fontsize=LABEL)
+        box(ax, -2.5, y + 1.2, second, colour, 3.2, 0.84, fontsize=LABEL)
         ax.plot([-2.5, -2.5], [y + 0.6, y + 1.9], "-", color=COLOUR["black"], lw=1.2, zorder=1)
         arrow(ax, (-2.5, y + 1.9), (-0.3, y + 1.9))
     for y in (1.9, 5.3, 7.8):
         look = dict(ha="center", va="center", fontsize=LABEL + 1, zorder=3)
         ax.text(0, y, "+", bbox=dict(boxstyle="circle,pad=0.15", fc="white", ec=COLOUR["grey"]), **look)
-    box(ax, -3.2, 1.9, "positions P", "green", size=LABEL)
+    box(ax, -3.2, 1.9, "positions P", "green", 2.56, 0.84, fontsize=LABEL)
     arrow(ax, (-1.9, 1.9), (-0.3, 1.9))
     look = dict(fontsize=LABEL, color=COLOUR["blue"], va="center")
     for y, shape in ((-0.3, "tokens (B, T)"), (2.42, "X⁰ (B, T, D)"), (8.42, "Xᴺ (B, T, D)")):
@@ -74,7 +64,7 @@ def families():
     for x, boxes in columns.items():
         for n, (words, colour) in enumerate(boxes):
             y = -0.6 - 1.3 * n
-            box(ax, x, y, words, colour)
+            box(ax, x, y, words, colour, 2.56, 0.84, fontsize=LABEL - 1.5)
             if n + 1 < len(boxes):
                 arrow(ax, (x, y - 0.42), (x, y - 0.86))
     for x, title in ((1.4, "encoder-only"), (4.6, "decoder-only"), (9.4, "encoder–decoder")):

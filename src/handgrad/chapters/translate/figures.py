@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.patches import FancyBboxPatch
 
 from handgrad.chapters.translate.trials import tokens_of
-from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, losses, subplots
+from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, box, losses, subplots
 
 MARKS = {"<pad>", "<bos>", "<eos>"}
 
@@ -16,10 +16,8 @@ def shift(batch, vocabulary):
     for y, (name, title) in enumerate(names.items()):
         ax.text(-0.15, -y, title, ha="right", va="center")
         for x, token in enumerate(tokens_of(batch[name][0], vocabulary)):
-            face, ink = ("#E6E6E6", COLOUR["grey"]) if token in MARKS else ("#DCEBF5", COLOUR["black"])
-            box = (x + 0.07, -y - 0.26), 0.86, 0.52
-            ax.add_patch(FancyBboxPatch(*box, boxstyle="round,pad=0,rounding_size=0.1", fc=face, lw=0))
-            ax.text(x + 0.5, -y, token, ha="center", va="center", fontsize=8.5, color=ink)
+            face, ink = ("grey", "grey") if token in MARKS else ("sky", "black")
+            box(ax, x + 0.5, -y, token, face, high=0.52, fontsize=8.5, color=COLOUR[ink])
     ax.set(xlim=(-2.6, max(table.shape[1] for table in batch.values())), ylim=(-2.6, 0.6))
     ax.set_axis_off()
     return fig
@@ -37,9 +35,6 @@ def one_place():
     return backward_graph(nodes, edges, height=3.6)
 
 
-PALE = {"sky": "#DCEBF5", "orange": "#FBEBCC", "green": "#D5EEE6", "grey": "#EEEEEE"}
-
-
 def architecture(config):
     """The encoder–decoder from top to bottom, with the shapes between its parts."""
     D, F, H, N, V = config.D, config.F, config.H, config.N, config.V
@@ -48,10 +43,8 @@ def architecture(config):
     ax.set_axis_off()
     left, right = 2.35, 7.45
 
-    def box(x, y, words, colour, width=3.9):
-        frame = (x - width / 2, y - 0.42), width, 0.84
-        ax.add_patch(FancyBboxPatch(*frame, boxstyle="round,pad=0,rounding_size=0.15", fc=PALE[colour], lw=0))
-        ax.text(x, y, words, ha="center", va="center", fontsize=LABEL)
+    def part(x, y, words, colour, wide=3.9):
+        box(ax, x, y, words, colour, wide, 0.84, fontsize=LABEL)
 
     def arrow(x, top, bottom, shape=""):
         ax.annotate("", (x, bottom), (x, top), arrowprops=dict(arrowstyle="-|>", color=COLOUR["black"]))
@@ -65,13 +58,13 @@ def architecture(config):
     for x, name, letter in ((left, "source", "S"), (right, "target_in", "T")):
         ax.text(x, 0.45, f"{name} (B, {letter})", ha="center", fontsize=LABEL, color=COLOUR["blue"])
         arrow(x, 0.35, -0.15)
-        box(x, -0.6, "√D E[·] + positions", "grey")
+        part(x, -0.6, "√D E[·] + positions", "grey")
         arrow(x, -1.05, -2.25, f"(B, {letter}, {D})")
-    box(left, -2.7, "self-attention", "sky")
-    box(left, -4.3, "feed-forward", "orange")
-    box(right, -2.7, "causal self-attention", "sky", 4.2)
-    box(right, -4.3, "cross-attention", "green")
-    box(right, -5.9, "feed-forward", "orange")
+    part(left, -2.7, "self-attention", "sky")
+    part(left, -4.3, "feed-forward", "orange")
+    part(right, -2.7, "causal self-attention", "sky", 4.2)
+    part(right, -4.3, "cross-attention", "green")
+    part(right, -5.9, "feed-forward", "orange")
     for x, y in ((left, -3.15), (right, -3.15), (right, -4.75)):
         arrow(x, y, y - 0.7)
     frame(left, -2.7, -4.3)
@@ -81,9 +74,9 @@ def architecture(config):
     ax.annotate("", (right - 1.95, -4.3), (4.85, -4.3), arrowprops=line)
     ax.text(left - 0.15, -7.25, f"memory X′ (B, S, {D})", va="center", ha="center", fontsize=LABEL - 1)
     arrow(right, -6.35, -7.85, f"(B, T, {D})")
-    box(right, -8.3, "head: x Eᵀ", "grey")
+    part(right, -8.3, "head: x Eᵀ", "grey")
     arrow(right, -8.75, -9.55, f"logits (B, T, {V})")
-    box(right, -10.0, "softmax, cross-entropy", "grey", 4.4)
+    part(right, -10.0, "softmax, cross-entropy", "grey", 4.4)
     arrow(right, -10.45, -11.2, "loss")
     about = f"{H} heads of width {D // H}\ninside feed-forward: {F}\nE is one table ({V}, {D})"
     ax.text(left, -9.4, about, ha="center", va="center", fontsize=LABEL, color=COLOUR["grey"])
