@@ -269,18 +269,6 @@ def power(error):
     return rf"${mantissa}\cdot10^{{{int(exponent)}}}$"
 
 
-def section(source):
-    """The source with the word "section" where only a number stands: "Ba et al. (2016), section 3"."""
-    return re.sub(r"(?<=\), )(?=\d)", "section ", source)
-
-
-def chapter(number, folder):
-    """A link to the chapter of that number in the folder of notebooks, or the words that it is planned."""
-    for path in Path(folder).glob(f"{number}_*.ipynb"):
-        return f"{{doc}}`/notebooks/{path.stem}`"
-    return f"chapter {int(number)}, planned"
-
-
 def file(function):
     """Where a function is written: `ops/normalization.py`."""
     path = Path(inspect.getsourcefile(function))
@@ -332,15 +320,12 @@ def formula(op):
     return "\\begin{gathered}\n" + ",\\\\\n".join(lines) + "\n\\end{gathered}"
 
 
-def page(entries, folder):
-    """The ledger as MyST Markdown: the table of the witnesses, then each formula, source, file and chapter.
-
-    entries: from `ledger`; folder: of the chapter notebooks, to link those that exist.
-    """
+def page(entries):
+    """What `ledger` found as MyST Markdown: the witnesses, then each formula, source, file and chapter."""
     parts = [table(entries), refutations(entries), score(entries)]
     for e in entries:
         op = OPS[e.name]
-        facts = [section(op.source), f"`{file(op.forward)}`", chapter(op.chapter, folder)]
+        facts = [op.source, f"`{file(op.forward)}`", f"{{doc}}`/notebooks/{op.chapter}`"]
         parts += [f"**`{e.name}`**", f"$$\n{formula(op)}\n$$", " · ".join(facts)]
         if e.same:
             lines = "\n".join(f"- {place} Reason: {reason}." for place, reason in e.same.items())

@@ -91,7 +91,7 @@ class Op:
     long       sizes of one more draw: lengths beyond those of the others
     options    function (sizes, rng) -> the other arguments: tokens, masks, probabilities
     exact      arguments that are symbols in the proof
-    formula    the backward in LaTeX, for the ledger; source and chapter too
+    formula    the backward in LaTeX, for the ledger; source and chapter too, "05_normalization"
 
     >>> def double(x):
     ...     return 2 * x, {}
@@ -222,7 +222,9 @@ _p = sympy.Rational(3, 10)
 
 
 def _activation(forward, backward, formula, source):
-    return Op(forward, backward, dict(x="... D"), dict(B=2, T=2, D=3), formula, source, "04", TOKENS)
+    return Op(
+        forward, backward, dict(x="... D"), dict(B=2, T=2, D=3), formula, source, "04_feed_forward", TOKENS
+    )
 
 
 OPS = {
@@ -233,8 +235,8 @@ OPS = {
         sizes=dict(B=2, T=3, V=3, D=2),
         **OF_EACH_TOKEN,
         formula=r"d\mathbf{E}_v=\sqrt{D}\sum_{t:\,\mathrm{token}_t=v}d\mathbf{y}_t",
-        source="Vaswani et al. (2017), 3.4",
-        chapter="03",
+        source="Vaswani et al. (2017), section 3.4",
+        chapter="03_linear_and_embedding",
         options=lambda sizes, rng: dict(tokens=_repeated_tokens(sizes, rng), scale=1.7),
         exact=dict(scale=_scale),
     ),
@@ -245,8 +247,8 @@ OPS = {
         sizes=dict(B=2, T=2, M=3, D=2),
         long=dict(T=11, M=11),
         formula=r"d\mathbf{X}=d\mathbf{Y},\; d\mathbf{P}_t=\sum_b d\mathbf{Y}_{bt}",
-        source="Vaswani et al. (2017), 3.5",
-        chapter="07",
+        source="Vaswani et al. (2017), section 3.5",
+        chapter="07_positions",
     ),
     "rotary": Op(
         rotary,
@@ -256,8 +258,8 @@ OPS = {
         leading=SEQUENCES,
         long=dict(T=40),
         formula=r"d\mathbf{x}_t=\mathbf{R}_t^\top\, d\mathbf{y}_t",
-        source="Su et al. (2021), 3.4.2",
-        chapter="07",
+        source="Su et al. (2021), section 3.4.2",
+        chapter="07_positions",
         options=lambda sizes, rng: dict(angles=rotary_angles(sizes["T"], sizes["K"])),
         exact=dict(angles=symbols("theta", (2, 2))),
     ),
@@ -270,26 +272,26 @@ OPS = {
         formula=r"d\mathbf{X}=d\mathbf{Y}\,\mathbf{W}^\top,\; d\mathbf{W}=\mathbf{X}^\top d\mathbf{Y},\; "
         r"d\mathbf{b}=\textstyle\sum_t d\mathbf{y}_t",
         source="chain rule",
-        chapter="03",
+        chapter="03_linear_and_embedding",
     ),
-    "relu": _activation(relu, relu_backward, r"dx=dy\cdot[x>0]", "Vaswani et al. (2017), 3.3"),
+    "relu": _activation(relu, relu_backward, r"dx=dy\cdot[x>0]", "Vaswani et al. (2017), section 3.3"),
     "gelu": _activation(
         gelu,
         gelu_backward,
         r"dx=dy\,(\Phi(x)+x\varphi(x))",
-        "Hendrycks and Gimpel (2016), 2",
+        "Hendrycks and Gimpel (2016), section 2",
     ),
     "gelu_tanh": _activation(
         gelu_tanh,
         gelu_tanh_backward,
         r"dx=dy\,s\,(1+x(1-s)\,2u'),\; s=\tfrac12(1+\tanh u)",
-        "Hendrycks and Gimpel (2016), 2",
+        "Hendrycks and Gimpel (2016), section 2",
     ),
     "silu": _activation(
         silu,
         silu_backward,
         r"dx=dy\,\sigma(x)\,(1+x(1-\sigma(x)))",
-        "Elfwing et al. (2018), 2",
+        "Elfwing et al. (2018), section 2",
     ),
     "feed_forward": Op(
         feed_forward,
@@ -298,8 +300,8 @@ OPS = {
         sizes=dict(B=2, T=2, D=2, F=3),
         **OF_EACH_TOKEN,
         formula=r"d\mathbf{X}=\left(d\mathbf{Y}\,\mathbf{W}_2^\top\circ\phi'(\mathbf{H})\right)\mathbf{W}_1^\top",
-        source="Vaswani et al. (2017), 3.3",
-        chapter="04",
+        source="Vaswani et al. (2017), section 3.3",
+        chapter="04_feed_forward",
         options=lambda sizes, rng: dict(activation="relu", keep=_keep("... F")(sizes, rng), p=0.3),
         exact=dict(p=_p),
     ),
@@ -310,8 +312,8 @@ OPS = {
         sizes=dict(B=2, T=2, D=2, F=3),
         **OF_EACH_TOKEN,
         formula=r"d\mathbf{W}_1=\mathbf{X}^\top\left(d\mathbf{Y}\,\mathbf{W}_2^\top\circ\phi'(\mathbf{H})\right)",
-        source="Vaswani et al. (2017), 3.3; Hendrycks and Gimpel (2016), 2",
-        chapter="04",
+        source="Vaswani et al. (2017), section 3.3; Hendrycks and Gimpel (2016), section 2",
+        chapter="04_feed_forward",
         options=lambda sizes, rng: dict(activation="gelu"),
     ),
     "gated_feed_forward": Op(
@@ -324,7 +326,7 @@ OPS = {
         r"+(d\mathbf{P}\circ\phi(\mathbf{G}))\mathbf{W}_\mathrm{up}^\top,\; "
         r"d\mathbf{P}=d\mathbf{Y}\,\mathbf{W}_\mathrm{down}^\top",
         source="Shazeer (2020), eq. 6",
-        chapter="04",
+        chapter="04_feed_forward",
     ),
     "softmax": Op(
         softmax,
@@ -335,7 +337,7 @@ OPS = {
         long=dict(S=70),
         formula=r"d\mathbf{s}=\mathbf{a}\circ(d\mathbf{a}-\langle\mathbf{a},d\mathbf{a}\rangle)",
         source="chain rule",
-        chapter="02",
+        chapter="02_softmax_cross_entropy",
     ),
     "cross_entropy": Op(
         cross_entropy,
@@ -344,8 +346,8 @@ OPS = {
         sizes=dict(B=2, T=2, V=3),
         **OF_EACH_TOKEN,
         formula=r"d\mathbf{z}_t=dL\,(\mathbf{p}_t-\mathbf{q}_t)/m",
-        source="Szegedy et al. (2016), 7",
-        chapter="02",
+        source="Szegedy et al. (2016), section 7",
+        chapter="02_softmax_cross_entropy",
         options=lambda sizes, rng: dict(targets=_targets(sizes, rng), label_smoothing=0.125),
         exact=dict(label_smoothing=_alpha),
     ),
@@ -358,8 +360,8 @@ OPS = {
         formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\overline{d\hat{\mathbf{x}}}-\hat{\mathbf{x}}\,"
         r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\sigma^2+\varepsilon}},\; "
         r"d\hat{\mathbf{x}}=\boldsymbol{\gamma}\circ d\mathbf{y}",
-        source="Ba et al. (2016), 3",
-        chapter="05",
+        source="Ba et al. (2016), section 3",
+        chapter="05_normalization",
         exact=dict(eps=_eps),
     ),
     "rms_norm": Op(
@@ -371,7 +373,7 @@ OPS = {
         formula=r"d\mathbf{x}=\frac{d\hat{\mathbf{x}}-\hat{\mathbf{x}}\,"
         r"\overline{d\hat{\mathbf{x}}\circ\hat{\mathbf{x}}}}{\sqrt{\overline{x^2}+\varepsilon}}",
         source="Zhang and Sennrich (2019), eq. 4",
-        chapter="05",
+        chapter="05_normalization",
         exact=dict(eps=_eps),
     ),
     "dropout": Op(
@@ -381,8 +383,8 @@ OPS = {
         sizes=dict(B=2, T=2, D=3),
         leading=TOKENS,
         formula=r"d\mathbf{X}=d\mathbf{Y}\circ\mathrm{keep}/(1-p)",
-        source="Srivastava et al. (2014), 10",
-        chapter="14",
+        source="Srivastava et al. (2014), section 10",
+        chapter="14_stable_training",
         options=lambda sizes, rng: dict(keep=_keep("... D")(sizes, rng), p=0.3),
         exact=dict(p=_p),
     ),
@@ -392,8 +394,8 @@ OPS = {
         **OF_A_HEAD,
         sizes=dict(B=2, T=3, S=4, K=2, E=2),
         formula=_ATTENTION_FORMULA,
-        source="Vaswani et al. (2017), 3.2.1",
-        chapter="08",
+        source="Vaswani et al. (2017), section 3.2.1",
+        chapter="08_attention",
         long=dict(S=70),
         options=lambda sizes, rng: dict(mask=_mask("... T S")(_of_all_heads(sizes), rng)),
         exact=dict(scale=_scale),
@@ -404,8 +406,8 @@ OPS = {
         **OF_A_HEAD,
         sizes=dict(B=2, T=2, S=3, K=2, E=2),
         formula=r"d\mathbf{A}=(d\mathbf{Y}\,\mathbf{V}^\top)\circ\mathrm{keep}/(1-p)",
-        source="Vaswani et al. (2017), 3.2.1; Srivastava et al. (2014), 10",
-        chapter="14",
+        source="Vaswani et al. (2017), section 3.2.1; Srivastava et al. (2014), section 10",
+        chapter="14_stable_training",
         options=lambda sizes, rng: dict(keep=_keep("... T S")(sizes, rng), p=0.3),
         exact=dict(scale=_scale, p=_p),
     ),
@@ -421,7 +423,7 @@ OPS = {
         r"d\mathbf{V}=\mathbf{A}^\top d\mathbf{Y},\; "
         r"d\mathbf{Q}=d\mathbf{U}\,\mathbf{K}/\sqrt{K},\; d\mathbf{K}=d\mathbf{U}^\top\mathbf{Q}/\sqrt{K}",
         source="Dao et al. (2022), algorithm 1 and appendix B",
-        chapter="19",
+        chapter="19_tiles",
         options=lambda sizes, rng: dict(
             mask=_tiled_mask(sizes, rng), block=2, causal=sizes["T"] == sizes["S"]
         ),
@@ -433,8 +435,8 @@ OPS = {
         inputs=dict(x="B T H*K"),
         sizes=dict(B=2, T=2, H=2, K=2),
         formula=r"d\mathbf{X}=\mathrm{merge}(d\mathbf{Y})",
-        source="Vaswani et al. (2017), 3.2.2",
-        chapter="10",
+        source="Vaswani et al. (2017), section 3.2.2",
+        chapter="10_multi_head",
         options=lambda sizes, rng: dict(H=sizes["H"]),
     ),
     "merge_heads": Op(
@@ -443,8 +445,8 @@ OPS = {
         inputs=dict(x="B H T K"),
         sizes=dict(B=2, T=2, H=2, K=2),
         formula=r"d\mathbf{X}=\mathrm{split}(d\mathbf{Y})",
-        source="Vaswani et al. (2017), 3.2.2",
-        chapter="10",
+        source="Vaswani et al. (2017), section 3.2.2",
+        chapter="10_multi_head",
     ),
     "repeat_heads": Op(
         repeat_heads,
@@ -452,8 +454,8 @@ OPS = {
         inputs=dict(x="B H S K"),
         sizes=dict(B=2, H=2, S=2, K=2, G=3),
         formula=r"d\mathbf{X}_h=\sum_{g} d\mathbf{Y}_{hg}",
-        source="Ainslie et al. (2023), 2.2",
-        chapter="10",
+        source="Ainslie et al. (2023), section 2.2",
+        chapter="10_multi_head",
         options=lambda sizes, rng: dict(G=sizes["G"]),
     ),
     "cross_attention": Op(
@@ -463,8 +465,8 @@ OPS = {
         sizes=dict(B=2, T=2, S=3, D=2, H=2, K=1),
         formula=r"d\mathbf{X}=d\mathbf{Q}\,\mathbf{W}_Q^\top,\; "
         r"d\mathbf{X}_\mathrm{memory}=d\mathbf{K}\,\mathbf{W}_K^\top+d\mathbf{V}\,\mathbf{W}_V^\top",
-        source="Vaswani et al. (2017), 3.2.3",
-        chapter="11",
+        source="Vaswani et al. (2017), section 3.2.3",
+        chapter="11_cross_attention",
         options=lambda sizes, rng: dict(H=sizes["H"], mask=_mask("B 1 T S")(sizes, rng)),
         exact=dict(scale=_scale),
     ),
@@ -475,8 +477,8 @@ OPS = {
         sizes=dict(B=2, T=2, D=2, H=2, K=1),
         formula=r"d\mathbf{X}=d\mathbf{Q}\,\mathbf{W}_Q^\top+d\mathbf{K}\,\mathbf{W}_K^\top"
         r"+d\mathbf{V}\,\mathbf{W}_V^\top",
-        source="Vaswani et al. (2017), 3.2.2",
-        chapter="10",
+        source="Vaswani et al. (2017), section 3.2.2",
+        chapter="10_multi_head",
         options=lambda sizes, rng: dict(H=sizes["H"], mask=causal_mask(sizes["T"])),
         exact=dict(scale=_scale),
     ),
@@ -486,8 +488,8 @@ OPS = {
         inputs=dict(x="B T D", memory="B S D", params=_GROUPED),
         sizes=dict(B=2, T=2, S=2, D=1, H=2, G=2, K=1),
         formula=r"d\mathbf{K}=\sum_{g} d\mathbf{K}_{g},\; d\mathbf{V}=\sum_g d\mathbf{V}_g",
-        source="Ainslie et al. (2023), 2.2",
-        chapter="10",
+        source="Ainslie et al. (2023), section 2.2",
+        chapter="10_multi_head",
         options=lambda sizes, rng: dict(H=sizes["H"] * sizes["G"]),
         exact=dict(scale=_scale),
     ),
@@ -498,8 +500,8 @@ OPS = {
         sizes=dict(B=2, T=2, D=1, H=2, G=1, K=2),
         formula=r"d\mathbf{q}_t=\mathbf{R}_t^\top\, d\tilde{\mathbf{q}}_t,\; "
         r"d\mathbf{k}_t=\mathbf{R}_t^\top\textstyle\sum_g d\tilde{\mathbf{k}}_{gt}",
-        source="Su et al. (2021), 3.2.2; Ainslie et al. (2023), 2.2",
-        chapter="07",
+        source="Su et al. (2021), section 3.2.2; Ainslie et al. (2023), section 2.2",
+        chapter="07_positions",
         options=lambda sizes, rng: dict(
             H=sizes["H"] * sizes["G"],
             mask=causal_mask(sizes["T"]),
@@ -514,7 +516,7 @@ OPS = {
         sizes=dict(B=2, T=2, D=2, V=3),
         **OF_EACH_TOKEN,
         formula=r"d\mathbf{X}=d\mathbf{Z}\,\mathbf{E},\; d\mathbf{E}=d\mathbf{Z}^\top\mathbf{X}",
-        source="Press and Wolf (2017); Vaswani et al. (2017), 3.4",
-        chapter="03",
+        source="Press and Wolf (2017); Vaswani et al. (2017), section 3.4",
+        chapter="03_linear_and_embedding",
     ),
 }
