@@ -297,12 +297,9 @@ def equations(notebook):
         if cell.cell_type == "markdown"
         for label, formula in displayed(cell.source)
         if label
-        for evidence in [_evidence(formula, read.get(label, []), typed.get(label), _defined(cell, label))]
+        for defined in [label in _tags(cell, "definition:")]
+        for evidence in [_evidence(formula, read.get(label, []), typed.get(label), defined)]
     ]
-
-
-def _defined(cell, label):
-    return label in _tags(cell, "definition:")
 
 
 def _evidence(formula, read, typed, defined):

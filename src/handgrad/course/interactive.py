@@ -22,7 +22,7 @@ from urllib.parse import quote
 import numpy as np
 
 from handgrad.course.figures import HEIGHT, WIDTH, style, subplots
-from handgrad.course.quiz import OWN_KEYS
+from handgrad.course.quiz import OWN_KEYS, Shown
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 MEDIA_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
@@ -104,7 +104,7 @@ def frames(
         f' value="{start}" autocomplete="off" aria-valuetext="{shown}" oninput="{SHOW_FRAME}">'
     )
     html = _group("frames", label, slider, shown, "\n".join(images))
-    return Moving(f"{label}: {', '.join(texts)}", html)
+    return Shown(f"{label}: {', '.join(texts)}", html)
 
 
 def switches(
@@ -170,7 +170,7 @@ def switches(
     )
     group = f'<div class="switches" role="group" aria-label="{escape(label)}">'
     html = f"{group}\n<p>{escape(label)}: {buttons}</p>\n" + "\n".join(lines) + "</div>"
-    return Moving(f"{label}: {', '.join(settings)}", html)
+    return Shown(f"{label}: {', '.join(settings)}", html)
 
 
 def lookup(label: str, default: str, answer: Callable[[str], str], examples: Sequence[str]):
@@ -186,34 +186,15 @@ def lookup(label: str, default: str, answer: Callable[[str], str], examples: Seq
     return Lookup(label, [(text, answer(text)) for text in texts], answer)
 
 
-class Moving:
-    """What a reader can move: as HTML, and as text where none is shown."""
-
-    def __init__(self, text, html):
-        self._text, self._html = text, html
-
-    def __repr__(self):
-        return self._text
-
-    def html(self):
-        return self._html
-
-    _repr_html_ = html
-
-
-class Lookup:
+class Lookup(Shown):
     """What `lookup` returns: a question and its answers."""
 
     def __init__(self, label, answers, answer):
         self.label, self.answers, self.answer = label, answers, answer
-
-    def __repr__(self):
-        return "\n".join(f"{self.label} {text}: {answer}" for text, answer in self.answers)
-
-    def html(self):
-        options = "".join(f'<option value="{escape(a)}">{escape(text)}</option>' for text, a in self.answers)
+        options = "".join(f'<option value="{escape(a)}">{escape(text)}</option>' for text, a in answers)
         choice = f'<select {OWN_KEYS} autocomplete="off" onchange="{SHOW_ANSWER}">{options}</select>'
-        return _group("lookup", self.label, choice, escape(self.answers[0][1]))
+        html = _group("lookup", label, choice, escape(answers[0][1]))
+        super().__init__("\n".join(f"{label} {text}: {answer}" for text, answer in answers), html)
 
     def widget(self):
         import ipywidgets

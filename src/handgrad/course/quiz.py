@@ -32,37 +32,43 @@ def quiz(path):
             raise ValueError(f"{name}: expected one correct answer")
         if not all(answer["feedback"].strip() for answer in answers):
             raise ValueError(f"{name}: expected feedback to every answer")
-    return Quiz(Path(path).stem, questions)
+    text = "\n\n".join(
+        "\n".join([f"{i}. {question['question']}", *(f"   - {a['answer']}" for a in shuffled(question))])
+        for i, question in enumerate(questions, 1)
+    )
+    name = Path(path).stem
+    return Shown(text, "\n".join(_question(name, i, question) for i, question in enumerate(questions, 1)))
 
 
-class Quiz:
-    """What `quiz` returns."""
+class Shown:
+    """What a reader can open or move: as HTML, and as text where none is shown."""
 
-    def __init__(self, name, questions):
-        self.name, self.questions = name, questions
+    def __init__(self, text, html):
+        self._text, self._html = text, html
 
     def __repr__(self):
-        return "\n\n".join(
-            "\n".join([f"{i}. {question['question']}", *(f"   - {a['answer']}" for a in shuffled(question))])
-            for i, question in enumerate(self.questions, 1)
-        )
+        return self._text
 
-    def _repr_html_(self):
-        return "\n".join(self._html(i, question) for i, question in enumerate(self.questions, 1))
+    def html(self):
+        return self._html
 
-    def _html(self, number, question):
-        lines = [
-            f'<div class="question tex2jax_process" role="group" aria-label="Question {number}">',
-            f"<p><strong>Question {number}.</strong> {escape(question['question'])}</p>",
+    _repr_html_ = html
+
+
+def _question(name, number, question):
+    """One question as HTML; the file's name and the number tell which answers close each other."""
+    lines = [
+        f'<div class="question tex2jax_process" role="group" aria-label="Question {number}">',
+        f"<p><strong>Question {number}.</strong> {escape(question['question'])}</p>",
+    ]
+    for answer in shuffled(question):
+        kind, sign = ("right", "✓") if answer["correct"] else ("wrong", "✗")
+        lines += [
+            f'<details name="{name}-{number}" class="{kind}" style="{FRAME}">',
+            f"<summary {OWN_KEYS}>{escape(answer['answer'])}</summary>",
+            f'<p role="status">{sign} {escape(answer["feedback"])}</p></details>',
         ]
-        for answer in shuffled(question):
-            kind, sign = ("right", "✓") if answer["correct"] else ("wrong", "✗")
-            lines += [
-                f'<details name="{self.name}-{number}" class="{kind}" style="{FRAME}">',
-                f"<summary {OWN_KEYS}>{escape(answer['answer'])}</summary>",
-                f'<p role="status">{sign} {escape(answer["feedback"])}</p></details>',
-            ]
-        return "\n".join([*lines, "</div>"])
+    return "\n".join([*lines, "</div>"])
 
 
 def shuffled(question):

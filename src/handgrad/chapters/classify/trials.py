@@ -84,9 +84,8 @@ def entropy(counts):
 class Neighbours:
     """A character from its neighbours: p(c | left, right), mixed with p(c | left), p(c | right), p(c)."""
 
-    def __init__(self, pool, alpha=0.5):
-        self.alpha, (a, c, b) = alpha, triples(pool.tokens)
-        V = names.V
+    def __init__(self, pool):
+        (a, c, b), V = triples(pool.tokens), names.V
         self.both = np.bincount((a * V + b) * V + c, minlength=V**3).reshape(V, V, V)
         self.left, self.right = self.both.sum(axis=1), self.both.sum(axis=0)
         self.alone = self.both.sum(axis=(0, 1))
