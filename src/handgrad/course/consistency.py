@@ -86,31 +86,15 @@ def wrong_needs(needs, openings):
     """
     wrong = []
     for number, planned in needs.items():
-        wrong += [
-            f"chapter {number} needs {need}, which is not earlier" for need in planned if need >= number
-        ]
-        box, implied = openings[number], closure(needs, number)
-        wrong += [
-            f"the opening of chapter {number} has no {label!r}"
-            for label in ("You need", "Time")
-            if label not in box
-        ]
+        box, implied, here = openings[number], closure(needs, number), f"the opening of chapter {number}"
         needed, part = set(box.get("You need", ())), set(box.get("In part", ()))
-        wrong += [
-            f"chapter {number} needs {need}, and its opening does not say so"
-            for need in sorted(set(planned) - needed)
-        ]
-        wrong += [
-            f"the opening of chapter {number} says that it needs {need}, the plan does not"
-            for need in sorted(needed - implied)
-        ]
-        wrong += [
-            f"the opening of chapter {number} wants a part of {need}, which it needs as a whole"
-            if need in implied
-            else f"the opening of chapter {number} wants a part of {need}, which is not earlier"
-            for need in sorted(part)
-            if need in implied or need >= number
-        ]
+        unsaid, unplanned, late = set(planned) - needed, needed - implied, {n for n in part if n >= number}
+        wrong += [f"chapter {number} needs {n}, which is not earlier" for n in planned if n >= number]
+        wrong += [f"{here} has no {label!r}" for label in ("You need", "Time") if label not in box]
+        wrong += [f"chapter {number} needs {n}, and its opening does not say so" for n in sorted(unsaid)]
+        wrong += [f"{here} says that it needs {n}, the plan does not" for n in sorted(unplanned)]
+        wrong += [f"{here} wants a part of {n}, which it needs as a whole" for n in sorted(part & implied)]
+        wrong += [f"{here} wants a part of {n}, which is not earlier" for n in sorted(late - implied)]
     return wrong
 
 
