@@ -13,47 +13,20 @@ import sympy
 
 from ..algebra import is_shape
 from ..symbolic import symbols
-from .activations import (
-    gelu,
-    gelu_backward,
-    gelu_tanh,
-    gelu_tanh_backward,
-    relu,
-    relu_backward,
-    silu,
-    silu_backward,
-)
-from .attention import attention, attention_backward
-from .cross_entropy import cross_entropy, cross_entropy_backward
-from .dropout import dropout, dropout_backward
-from .embedding import embedding, embedding_backward, tied_head, tied_head_backward
-from .feed_forward import (
-    feed_forward,
-    feed_forward_backward,
-    gated_feed_forward,
-    gated_feed_forward_backward,
-)
-from .flash_attention import flash_attention, flash_attention_backward
-from .heads import (
-    merge_heads,
-    merge_heads_backward,
-    repeat_heads,
-    repeat_heads_backward,
-    split_heads,
-    split_heads_backward,
-)
-from .linear import linear, linear_backward
+from .activations import gelu, gelu_tanh, relu, silu
+from .attention import attention
+from .cross_entropy import cross_entropy
+from .dropout import dropout
+from .embedding import embedding, tied_head
+from .feed_forward import feed_forward, gated_feed_forward
+from .flash_attention import flash_attention
+from .heads import merge_heads, repeat_heads, split_heads
+from .linear import linear
 from .masks import causal_mask
 from .multi_head import multi_head, multi_head_backward
-from .normalization import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
-from .positions import (
-    add_positions,
-    add_positions_backward,
-    rotary,
-    rotary_angles,
-    rotary_backward,
-)
-from .softmax import softmax, softmax_backward
+from .normalization import layer_norm, rms_norm
+from .positions import add_positions, rotary, rotary_angles
+from .softmax import softmax
 
 NUMERIC_SIZES = dict(B=4, T=5, S=7, D=6, E=9, F=10, V=16, M=11, K=8, H=2, G=3)
 """No two letters have the same size, so that no axis passes for another. V is a power of 2: then 1/V, and
@@ -97,7 +70,7 @@ class Op:
     ...     return 2 * x, {}
     >>> def double_backward(dy, cache):
     ...     return 2 * dy
-    >>> op = Op(double, double_backward, inputs=dict(x="... D"), sizes=dict(T=2, D=3), leading=("T", "B T"))
+    >>> op = Op(double, inputs=dict(x="... D"), sizes=dict(T=2, D=3), leading=("T", "B T"))
     >>> op.shapes(op.sizes)
     {'x': (2, 3)}
     >>> from handgrad.check import prove
@@ -221,16 +194,19 @@ _eps, _scale, _alpha = sympy.symbols("epsilon scale alpha", positive=True)
 _p = sympy.Rational(3, 10)
 
 
-def _activation(forward, backward, formula, source):
-    return Op(
-        forward, backward, dict(x="... D"), dict(B=2, T=2, D=3), formula, source, "04_feed_forward", TOKENS
-    )
+def _shipped(forward, **entry):
+    """The entry of an operation whose backward stands below it, as `name_backward`."""
+    return Op(forward, forward.__globals__[f"{forward.__name__}_backward"], **entry)
+
+
+def _activation(forward, formula, source):
+    told = dict(formula=formula, source=source, chapter="04_feed_forward")
+    return _shipped(forward, inputs=dict(x="... D"), sizes=dict(B=2, T=2, D=3), leading=TOKENS, **told)
 
 
 OPS = {
-    "embedding": Op(
+    "embedding": _shipped(
         embedding,
-        embedding_backward,
         inputs=dict(E="V D"),
         sizes=dict(B=2, T=3, V=3, D=2),
         **OF_EACH_TOKEN,
@@ -240,9 +216,8 @@ OPS = {
         options=lambda sizes, rng: dict(tokens=_repeated_tokens(sizes, rng), scale=1.7),
         exact=dict(scale=_scale),
     ),
-    "add_positions": Op(
+    "add_positions": _shipped(
         add_positions,
-        add_positions_backward,
         inputs=dict(x="B T D", P="M D"),
         sizes=dict(B=2, T=2, M=3, D=2),
         long=dict(T=11, M=11),
@@ -250,9 +225,8 @@ OPS = {
         source="Vaswani et al. (2017), section 3.5",
         chapter="07_positions",
     ),
-    "rotary": Op(
+    "rotary": _shipped(
         rotary,
-        rotary_backward,
         inputs=dict(x="... T K"),
         sizes=dict(B=2, T=2, K=4),
         leading=SEQUENCES,
@@ -263,9 +237,8 @@ OPS = {
         options=lambda sizes, rng: dict(angles=rotary_angles(sizes["T"], sizes["K"])),
         exact=dict(angles=symbols("theta", (2, 2))),
     ),
-    "linear": Op(
+    "linear": _shipped(
         linear,
-        linear_backward,
         inputs=dict(x="... D", W="D F", b="F"),
         sizes=dict(B=2, T=2, D=2, F=3),
         **OF_EACH_TOKEN,
@@ -274,28 +247,16 @@ OPS = {
         source="chain rule",
         chapter="03_linear_and_embedding",
     ),
-    "relu": _activation(relu, relu_backward, r"dx=dy\cdot[x>0]", "Vaswani et al. (2017), section 3.3"),
-    "gelu": _activation(
-        gelu,
-        gelu_backward,
-        r"dx=dy\,(\Phi(x)+x\varphi(x))",
-        "Hendrycks and Gimpel (2016), section 2",
-    ),
+    "relu": _activation(relu, r"dx=dy\cdot[x>0]", "Vaswani et al. (2017), section 3.3"),
+    "gelu": _activation(gelu, r"dx=dy\,(\Phi(x)+x\varphi(x))", "Hendrycks and Gimpel (2016), section 2"),
     "gelu_tanh": _activation(
         gelu_tanh,
-        gelu_tanh_backward,
         r"dx=dy\,s\,(1+x(1-s)\,2u'),\; s=\tfrac12(1+\tanh u)",
         "Hendrycks and Gimpel (2016), section 2",
     ),
-    "silu": _activation(
-        silu,
-        silu_backward,
-        r"dx=dy\,\sigma(x)\,(1+x(1-\sigma(x)))",
-        "Elfwing et al. (2018), section 2",
-    ),
-    "feed_forward": Op(
+    "silu": _activation(silu, r"dx=dy\,\sigma(x)\,(1+x(1-\sigma(x)))", "Elfwing et al. (2018), section 2"),
+    "feed_forward": _shipped(
         feed_forward,
-        feed_forward_backward,
         inputs=dict(x="... D", params=dict(W_1="D F", b_1="F", W_2="F D", b_2="D")),
         sizes=dict(B=2, T=2, D=2, F=3),
         **OF_EACH_TOKEN,
@@ -305,9 +266,8 @@ OPS = {
         options=lambda sizes, rng: dict(activation="relu", keep=_keep("... F")(sizes, rng), p=0.3),
         exact=dict(p=_p),
     ),
-    "gelu_feed_forward": Op(
+    "gelu_feed_forward": _shipped(
         feed_forward,
-        feed_forward_backward,
         inputs=dict(x="... D", params=dict(W_1="D F", W_2="F D")),
         sizes=dict(B=2, T=2, D=2, F=3),
         **OF_EACH_TOKEN,
@@ -316,9 +276,8 @@ OPS = {
         chapter="04_feed_forward",
         options=lambda sizes, rng: dict(activation="gelu"),
     ),
-    "gated_feed_forward": Op(
+    "gated_feed_forward": _shipped(
         gated_feed_forward,
-        gated_feed_forward_backward,
         inputs=dict(x="... D", params=dict(W_gate="D F", W_up="D F", W_down="F D")),
         sizes=dict(B=2, T=2, D=2, F=3),
         **OF_EACH_TOKEN,
@@ -328,9 +287,8 @@ OPS = {
         source="Shazeer (2020), eq. 6",
         chapter="04_feed_forward",
     ),
-    "softmax": Op(
+    "softmax": _shipped(
         softmax,
-        softmax_backward,
         inputs=dict(s="... S"),
         sizes=dict(B=2, T=2, S=3),
         leading=TOKENS,
@@ -339,9 +297,8 @@ OPS = {
         source="chain rule",
         chapter="02_softmax_cross_entropy",
     ),
-    "cross_entropy": Op(
+    "cross_entropy": _shipped(
         cross_entropy,
-        cross_entropy_backward,
         inputs=dict(z="... V"),
         sizes=dict(B=2, T=2, V=3),
         **OF_EACH_TOKEN,
@@ -351,9 +308,8 @@ OPS = {
         options=lambda sizes, rng: dict(targets=_targets(sizes, rng), label_smoothing=0.125),
         exact=dict(label_smoothing=_alpha),
     ),
-    "layer_norm": Op(
+    "layer_norm": _shipped(
         layer_norm,
-        layer_norm_backward,
         inputs=dict(x="... D", gamma="D", beta="D"),
         sizes=dict(B=2, T=2, D=3),
         **OF_EACH_TOKEN,
@@ -364,9 +320,8 @@ OPS = {
         chapter="05_normalization",
         exact=dict(eps=_eps),
     ),
-    "rms_norm": Op(
+    "rms_norm": _shipped(
         rms_norm,
-        rms_norm_backward,
         inputs=dict(x="... D", gamma="D"),
         sizes=dict(B=2, T=2, D=3),
         **OF_EACH_TOKEN,
@@ -376,9 +331,8 @@ OPS = {
         chapter="05_normalization",
         exact=dict(eps=_eps),
     ),
-    "dropout": Op(
+    "dropout": _shipped(
         dropout,
-        dropout_backward,
         inputs=dict(x="... D"),
         sizes=dict(B=2, T=2, D=3),
         leading=TOKENS,
@@ -388,9 +342,8 @@ OPS = {
         options=lambda sizes, rng: dict(keep=_keep("... D")(sizes, rng), p=0.3),
         exact=dict(p=_p),
     ),
-    "attention": Op(
+    "attention": _shipped(
         attention,
-        attention_backward,
         **OF_A_HEAD,
         sizes=dict(B=2, T=3, S=4, K=2, E=2),
         formula=_ATTENTION_FORMULA,
@@ -400,9 +353,8 @@ OPS = {
         options=lambda sizes, rng: dict(mask=_mask("... T S")(_of_all_heads(sizes), rng)),
         exact=dict(scale=_scale),
     ),
-    "attention_dropout": Op(
+    "attention_dropout": _shipped(
         attention,
-        attention_backward,
         **OF_A_HEAD,
         sizes=dict(B=2, T=2, S=3, K=2, E=2),
         formula=r"d\mathbf{A}=(d\mathbf{Y}\,\mathbf{V}^\top)\circ\mathrm{keep}/(1-p)",
@@ -411,9 +363,8 @@ OPS = {
         options=lambda sizes, rng: dict(keep=_keep("... T S")(sizes, rng), p=0.3),
         exact=dict(scale=_scale, p=_p),
     ),
-    "flash_attention": Op(
+    "flash_attention": _shipped(
         flash_attention,
-        flash_attention_backward,
         **OF_A_HEAD,
         sizes=dict(B=2, T=3, S=4, K=2, E=2),
         formula=r"\boldsymbol{\ell}=\log\mathrm{rowsum}(\exp\mathbf{U}),\; "
@@ -429,9 +380,8 @@ OPS = {
         ),
         exact=dict(scale=_scale),
     ),
-    "split_heads": Op(
+    "split_heads": _shipped(
         split_heads,
-        split_heads_backward,
         inputs=dict(x="B T H*K"),
         sizes=dict(B=2, T=2, H=2, K=2),
         formula=r"d\mathbf{X}=\mathrm{merge}(d\mathbf{Y})",
@@ -439,18 +389,16 @@ OPS = {
         chapter="10_multi_head",
         options=lambda sizes, rng: dict(H=sizes["H"]),
     ),
-    "merge_heads": Op(
+    "merge_heads": _shipped(
         merge_heads,
-        merge_heads_backward,
         inputs=dict(x="B H T K"),
         sizes=dict(B=2, T=2, H=2, K=2),
         formula=r"d\mathbf{X}=\mathrm{split}(d\mathbf{Y})",
         source="Vaswani et al. (2017), section 3.2.2",
         chapter="10_multi_head",
     ),
-    "repeat_heads": Op(
+    "repeat_heads": _shipped(
         repeat_heads,
-        repeat_heads_backward,
         inputs=dict(x="B H S K"),
         sizes=dict(B=2, H=2, S=2, K=2, G=3),
         formula=r"d\mathbf{X}_h=\sum_{g} d\mathbf{Y}_{hg}",
@@ -458,9 +406,8 @@ OPS = {
         chapter="10_multi_head",
         options=lambda sizes, rng: dict(G=sizes["G"]),
     ),
-    "cross_attention": Op(
+    "cross_attention": _shipped(
         multi_head,
-        multi_head_backward,
         inputs=dict(x="B T D", memory="B S D", params=_MULTI_HEAD | _BIASES),
         sizes=dict(B=2, T=2, S=3, D=2, H=2, K=1),
         formula=r"d\mathbf{X}=d\mathbf{Q}\,\mathbf{W}_Q^\top,\; "
@@ -470,9 +417,8 @@ OPS = {
         options=lambda sizes, rng: dict(H=sizes["H"], mask=_mask("B 1 T S")(sizes, rng)),
         exact=dict(scale=_scale),
     ),
-    "self_attention": Op(
+    "self_attention": _shipped(
         _self_attention,
-        _self_attention_backward,
         inputs=dict(x="B T D", params=_MULTI_HEAD),
         sizes=dict(B=2, T=2, D=2, H=2, K=1),
         formula=r"d\mathbf{X}=d\mathbf{Q}\,\mathbf{W}_Q^\top+d\mathbf{K}\,\mathbf{W}_K^\top"
@@ -482,9 +428,8 @@ OPS = {
         options=lambda sizes, rng: dict(H=sizes["H"], mask=causal_mask(sizes["T"])),
         exact=dict(scale=_scale),
     ),
-    "grouped_query_attention": Op(
+    "grouped_query_attention": _shipped(
         multi_head,
-        multi_head_backward,
         inputs=dict(x="B T D", memory="B S D", params=_GROUPED),
         sizes=dict(B=2, T=2, S=2, D=1, H=2, G=2, K=1),
         formula=r"d\mathbf{K}=\sum_{g} d\mathbf{K}_{g},\; d\mathbf{V}=\sum_g d\mathbf{V}_g",
@@ -493,9 +438,8 @@ OPS = {
         options=lambda sizes, rng: dict(H=sizes["H"] * sizes["G"]),
         exact=dict(scale=_scale),
     ),
-    "rotary_attention": Op(
+    "rotary_attention": _shipped(
         _self_attention,
-        _self_attention_backward,
         inputs=dict(x="B T D", params=_GROUPED | dict(b_Q="H*G*K")),
         sizes=dict(B=2, T=2, D=1, H=2, G=1, K=2),
         formula=r"d\mathbf{q}_t=\mathbf{R}_t^\top\, d\tilde{\mathbf{q}}_t,\; "
@@ -509,9 +453,8 @@ OPS = {
         ),
         exact=dict(scale=_scale, angles=symbols("theta", (2, 1))),
     ),
-    "tied_head": Op(
+    "tied_head": _shipped(
         tied_head,
-        tied_head_backward,
         inputs=dict(x="... D", E="V D"),
         sizes=dict(B=2, T=2, D=2, V=3),
         **OF_EACH_TOKEN,
