@@ -192,9 +192,8 @@ def _belongs(statement, pages):
     else:
         plain = isinstance(statement, ast.Expr)
     used = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    return (
-        plain and _root(statement.value) in pages and used <= pages and _methods(statement.value) <= METHODS
-    )
+    plain = plain and _root(statement.value) in pages
+    return plain and used <= pages and _methods(statement.value) <= METHODS
 
 
 def _followed(notebook):
@@ -206,12 +205,9 @@ def _followed(notebook):
             belongs = bool(made) or _belongs(statement, pages)
             yield place, cell, statement, belongs, frozenset(pages)
             pages -= set(_bound(statement))
-            if made or belongs and isinstance(statement, ast.Assign):
-                pages |= (
-                    {local for local, name in made.items() if name == "read"}
-                    if made
-                    else {target.id for target in statement.targets}
-                )
+            pages |= {local for local, name in made.items() if name == "read"}
+            if belongs and isinstance(statement, ast.Assign):
+                pages |= {target.id for target in statement.targets}
 
 
 def replay(notebook):
@@ -249,9 +245,7 @@ def calls(notebook):
             elif method == "number" and node.args and _compared(cell):
                 part = next((k.value for k in node.keywords if k.arg == "part"), ast.Constant(-1))
                 if not any(isinstance(inner, ast.Name) for inner in ast.walk(part)):
-                    found += [
-                        Call(method, a.value, place, cell, ast.literal_eval(part)) for a in node.args[:1]
-                    ]
+                    found.append(Call(method, node.args[0].value, place, cell, ast.literal_eval(part)))
     return found
 
 

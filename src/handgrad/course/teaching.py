@@ -7,6 +7,7 @@ the notebook of solutions: `## 2. Its title ★★`, and below `*Transfer, 15 mi
 import json
 import re
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import nbformat
@@ -19,6 +20,7 @@ HEADING = re.compile(r"^## (\d+)\. (.+?)(?: (★+))?\n\n\*([^*]+)\*", re.MULTILI
 TIMED = re.compile(r"(.+?), (\d+) minutes\.")
 FOLDED = re.compile(r"^:::+\{admonition\} (?:Answer|Guess first)", re.MULTILINE)  # asked before it is shown
 
+OPEN = "Asking a question of one's own, and answering it by experiments."
 DOT = "\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}"
 
 
@@ -64,11 +66,7 @@ def tasks_of(path):
             )
         name = name if name in declared else ""
         kind, minutes = (timed[1], int(timed[2])) if timed else ("Open", 0)
-        asks = (
-            declared[name].asks
-            if name
-            else "Asking a question of one's own, and answering it by experiments."
-        )
+        asks = declared[name].asks if name else OPEN
         transfer = "transfer" in first.lower()
         found.append(
             Task(path.stem, int(number), title, name, kind, len(stars or ""), minutes, asks, transfer)
@@ -143,8 +141,5 @@ def by_hand(found):
 
 
 def by_chapter(found):
-    """{chapter: its Tasks}."""
-    return {
-        chapter: [t for t in found if t.chapter == chapter]
-        for chapter in dict.fromkeys(t.chapter for t in found)
-    }
+    """{chapter: its Tasks}, which stand together."""
+    return {chapter: list(own) for chapter, own in groupby(found, lambda task: task.chapter)}
