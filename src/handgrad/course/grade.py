@@ -114,11 +114,8 @@ def learner_of(path, folder):
 def notebooks(folder):
     """The files of all notebooks in a folder, without those that Jupyter keeps for itself."""
     files = (path for path in sorted(Path(folder).rglob("*")) if path.suffix.lower() == ".ipynb")
-    return [
-        path
-        for path in files
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    ]
+    hidden = re.compile(r"(^|/)\.")
+    return [f for f in files if f.is_file() and not hidden.search(f.relative_to(folder).as_posix())]
 
 
 def no_answers(path, folder):
@@ -168,19 +165,10 @@ def judged(path, folder, limit, judge_of, blank):
         found, notes = judge_of(read(path), topic, limit)
     except (Unreadable, Stopped, OSError, ValueError) as why:
         found, notes = dict.fromkeys(judge.chapters()[topic], (NOT_JUDGED, f"It {why}.", "")), []
-    notes = plain("; ".join(notes))
+    own = replace(blank, chapter=chapter, notes=plain("; ".join(notes)))
     return [
-        replace(
-            blank,
-            chapter=chapter,
-            number=number,
-            exercise=name,
-            status=status,
-            diagnosis=plain(diagnosis),
-            where=plain(where),
-            notes=notes,
-        )
-        for number, (name, (status, diagnosis, where)) in enumerate(found.items(), 1)
+        replace(own, number=n, exercise=name, status=status, diagnosis=plain(why), where=plain(where))
+        for n, (name, (status, why, where)) in enumerate(found.items(), 1)
     ]
 
 
@@ -211,9 +199,8 @@ def grade(folder, only=(), limit=LIMIT, csv_file=None, json_file=None, again=Fal
         raise ValueError(f"FOLDER: expected {kind} in {folder}, found none")
     saved = {} if again or not csv_file or not Path(csv_file).exists() else load(csv_file)
     blank = {path: unjudged(path, folder) for path in files}
-    found = {
-        path: saved[(row.file, row.digest)] for path, row in blank.items() if (row.file, row.digest) in saved
-    }
+    known = {path: (row.file, row.digest) for path, row in blank.items()}
+    found = {path: saved[of_file] for path, of_file in known.items() if of_file in saved}
     begun = [path for path, rows in found.items() if rows[0].diagnosis == BEGUN]
     todo = [path for path in files if path not in found] + begun  # what may have ended the last report last
 
@@ -333,11 +320,10 @@ def not_judged(results):
 
 def notes(results):
     """What befell the notebooks that were judged: the first of each, and how many more; or nothing at all."""
-    befell = {r.file: r.notes.split("; code cell ") for r in results if r.notes}
-    befell = {
-        file: f"{first} (and {len(more)} more)" if more else first for file, (first, *more) in befell.items()
-    }
-    lines = [line for file, note in befell.items() for line in wrapped(f"{file}: {note}", 2)]
+    lines = []
+    for file, told in {r.file: r.notes for r in results if r.notes}.items():
+        first, *more = told.split("; code cell ")
+        lines += wrapped(f"{file}: {first}" + (f" (and {len(more)} more)" if more else ""), 2)
     return "\n".join(["Cells that did not run well", *lines]) if lines else ""
 
 
