@@ -58,7 +58,7 @@ def test_steps_cases_and_primes_are_proved_and_computed(label):
     steps().holds("eq-" + label)
 
 
-@pytest.mark.parametrize("label", ["turned", "no-case", "one-case", "other", "no-prime"])
+@pytest.mark.parametrize("label", ["turned", "no-case", "one-case", "other", "no-prime", "entries"])
 def test_what_is_wrong_about_them_is_refused(label):
     with pytest.raises(AssertionError, match="not equal"):
         steps().prove("eq-" + label)
@@ -67,7 +67,7 @@ def test_what_is_wrong_about_them_is_refused(label):
             steps().holds("eq-" + label)
 
 
-@pytest.mark.parametrize("label", ["two-letters", "an-array", "entries"])
+@pytest.mark.parametrize("label", ["two-letters", "an-array"])
 def test_what_reads_in_two_ways_is_refused(label):
     with pytest.raises(Unreadable):
         steps().prove("eq-" + label)

@@ -22,8 +22,8 @@ from .algebras import (
     used_with,
     with_examples,
 )
-from .functions import NAMED
-from .meaning import Place, Sentence, Term, items_of, letter_of, number, show_range, written
+from .functions import reserved
+from .meaning import Place, Range, Sentence, Term, items_of, letter_of, number, show_range, written
 from .reading import Reading, entries_of, names_in
 from .shapes import Shapes
 from .steps import has_steps, prove_steps
@@ -90,7 +90,7 @@ class Page:
             raise KeyError(f"label: expected one of {near or list(self.equations)}, got {label!r}")
         return self.equations[label]
 
-    def given(self, *printed, letters="", columns=False, output=None, loss=None, lines=None):
+    def given(self, *printed, letters="", columns=False, output=None, loss=None, lines=None, kinks=None):
         """The page with some of its definitions taken for granted.
 
         printed  labels of equations, or letters that the running text defines, ``"r"`` for $r = 1/…$; in the
@@ -103,10 +103,12 @@ class Page:
         columns  whether a bold small letter is a column, as in 𝐏𝐱
         output   the array whose gradient arrives from above; by default the last that is defined
         loss     the number that is differentiated, if it is called neither L nor ⟨d𝐘, 𝐘⟩
+        kinks    a set: derivatives of |x|, max(0, x) and cases are taken away from their kinks, and what has
+                 one is put into the set; by default they are refused, unless a condition says where it is not
         lines    of an equation whose lines have names, \text{Adam} v = …, those that are taken: ``"Adam"``
         Raises Unreadable where a definition cannot be read.
         """
-        return Given(self, printed, letters, columns, output, loss, lines)
+        return Given(self, printed, letters, columns, output, loss, lines, kinks)
 
     def prove(self, *labels):
         """As `Given.prove`, with nothing given."""
@@ -146,8 +148,8 @@ def _without_spaces(tex):
 class Given:
     """A page whose letters and definitions are settled, so that its equations have a meaning."""
 
-    def __init__(self, page, printed, letters, columns, output, loss, lines=None):
-        self.page, self.printed, self.letters, self.lines = page, printed, letters, lines
+    def __init__(self, page, printed, letters, columns, output, loss, lines=None, kinks=None):
+        self.page, self.printed, self.letters, self.lines, self.kinks = page, printed, letters, lines, kinks
         self.arguments = letters, columns, output, loss
         self.reading = self._reading()
 
@@ -161,6 +163,7 @@ class Given:
 
     def _reading(self, *statements):
         reading = Reading(self.declared(*statements), *self.arguments[1:], self.printed)
+        reading.kinks = self.kinks
         for name in self.printed:
             label = name if name.startswith("eq-") else ""
             with _placed(label or name):
@@ -193,8 +196,7 @@ class Given:
             if (
                 not letter
                 or letter.gradient
-                or letter.font == "name"
-                and letter.base in NAMED  # tr A = …, a claim
+                or reserved(letter)
                 or (known in reading.definitions or reading.operator(letter)[0])
                 and len(items) == 2  # E(h) = … of a known E, a claim
                 or known in reading.definitions
@@ -225,6 +227,8 @@ class Given:
             if statement:
                 rest.append(statement)
         conditions, restrictions = conditions_in(rest), []
+        spans = [c for c in conditions if c.relations == ("∈",)]
+        rest, conditions = ([s for s in those if s not in spans] for those in (rest, conditions))
         for place, condition in enumerate(conditions):
             if other := re.search(r"\b(some|any|no|not|only|but|except|unless)\b", condition.words):
                 raise Unreadable(f"a condition with {other[0]!r}: write it for all, or with a relation")
@@ -267,6 +271,7 @@ class Given:
                     raise Unreadable(f"both sides of {relation} are {show(left)}")
                 claims.append((left, relation, right))
             sentence.settle()
+            self._spanned(sentence, spans)
             free = {p.name for r in restrictions for t in r[::2] for p in places_of(t)}
             if both := free & {p.name for claim in claims for t in claim[::2] for p in places_of(t)}:
                 raise Unreadable(f"the index {min(both)} of a claim, and of a condition on all entries")
@@ -278,6 +283,15 @@ class Given:
         if not claims:
             raise Unreadable("it claims nothing that the reader understands")
         return local, claims, restrictions
+
+    @staticmethod
+    def _spanned(sentence, spans):
+        """See that an index runs over what "for i = 1, …, D" says."""
+        for letter, size in (span.sides for span in spans):
+            name, count = letter[0].value, size[0].value if len(size) == 1 else ""
+            if name not in sentence.free or count not in sentence.reading.sizes:
+                raise Unreadable(f"for {name} = 1, …, {count}: expected an index of the claim, and a size")
+            sentence.free[name].range.join(Range(sentence.reading.size(count)), f"the index {name}")
 
     @staticmethod
     def _defines(reading, statement):
@@ -777,6 +791,9 @@ def _at_jumps(a, b, what):
 
 def _smooth(walk, signs):
     """Refuse derivatives at a kink: the conditions of a claim must say where it is not."""
+    if walk.reading.kinks is not None:
+        walk.reading.kinks |= {str(kink) for kink in walk.kinks}
+        return
     for kink in walk.kinks:
         if (rest := kink.xreplace(signs)).has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Piecewise):
             raise Unprovable(f"a derivative of {rest}, which has a kink: say where it is not, as for x ≠ 0")

@@ -18,12 +18,14 @@ class Named(NamedTuple):
     power      whether \sin^2 x may stand for (\sin x)^2
     base       whether an index is a base, as in \log_2
     constants  whether numbers and π may stand before an argument without brackets
+    definable  whether a page may say itself what it is
     """
 
     arrays: bool = False
     power: bool = False
     base: bool = False
     constants: bool = False
+    definable: bool = False
 
 
 NAMED = {
@@ -36,7 +38,15 @@ NAMED = {
     "erf": Named(),
     "sign": Named(),
     "rint": Named(),
+    "sigmoid": Named(definable=True),
+    "ReLU": Named(definable=True),
+    "relu": Named(definable=True),
+    "SiLU": Named(definable=True),
+    "softplus": Named(definable=True),
     "softmax": Named(arrays=True),
+    "logsumexp": Named(arrays=True),
+    "lse": Named(arrays=True),
+    "mean": Named(arrays=True),
     "rowsum": Named(arrays=True),
     "colsum": Named(arrays=True),
     "diag": Named(arrays=True),
@@ -47,6 +57,12 @@ NAMED = {
 def named(letter):
     """The entry of the table for a letter that is the name of a function; None for another letter."""
     return NAMED.get(letter.base) if letter.font == "name" and not letter.gradient else None
+
+
+def reserved(letter):
+    """Whether a letter is a name that no page defines: what begins with it is a claim, as tr A = …"""
+    entry = NAMED.get(letter.base) if letter.font == "name" else None
+    return letter == letter._replace(base="nabla", font="name") or bool(entry and not entry.definable)
 
 
 def scripts_of(letter, digits, written):

@@ -9,6 +9,7 @@ Nothing is guessed. A letter that nobody declared, an index that belongs to no a
 lengths, a product that reads in two ways: each is refused, with its place.
 """
 
+import functools
 import math
 from fractions import Fraction
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from .functions import NAMED, named, scripts_of, two_ways
 from .tree import Unreadable, only, parse
 
 EXTREMES = {"min", "max"}
+WHOLE = ("bold", "sans", "cal", "whole")
+"""The fonts of a letter that stands for an array; ``whole`` for one in no font, as in Y = X W."""
 
 
 class Range:
@@ -160,6 +163,20 @@ class Array(NamedTuple):
     below: tuple = ()
 
 
+def exp(x):
+    return term("function", "exp", x)
+
+
+COMPOSED = {
+    "sigmoid": lambda x: power(add(UNIT, exp(minus(x))), number(-1)),
+    "ReLU": lambda x: term("extreme", "max", (ZERO, x)),
+    "relu": lambda x: term("extreme", "max", (ZERO, x)),
+    "SiLU": lambda x: over(x, add(UNIT, exp(minus(x)))),
+    "softplus": lambda x: term("function", "ln", add(UNIT, exp(x))),
+}
+"""Functions of the table that are made of others."""
+
+
 class Operator(NamedTuple):
     """LN_ε(𝐱) = x̂.
 
@@ -275,6 +292,7 @@ class Sentence:
 
     def __init__(self, reading):
         self.reading, self.free, self.summed, self.compared = reading, {}, [], set()
+        self.counted = []  # the indices of sums that count from 1
 
     # ---- sides
 
@@ -337,7 +355,7 @@ class Sentence:
 
     def product(self, items, bound):
         result, operation, divided, before = None, None, False, None
-        items = list(items)
+        items = self.inline(items)
         while items:
             item = items.pop(0)
             if not hasattr(item, "data"):
@@ -425,8 +443,9 @@ class Sentence:
         return f(value)
 
     def both(self, f, a, b):
-        """f of two values, entry by entry; a number goes with every entry."""
+        """f of two values, entry by entry; a number goes with every entry, a row with every row."""
         if isinstance(a, Matrix) and isinstance(b, Matrix):
+            a, b = stretched(a, b), stretched(b, a)
             a.rows.join(b.rows, "two arrays, entry by entry: the rows")
             a.columns.join(b.columns, "two arrays, entry by entry: the columns")
             return Matrix(a.rows, a.columns, lambda i, j: f(a.entry(i, j), b.entry(i, j)))
@@ -471,6 +490,8 @@ class Sentence:
                     raise Unreadable(f"{written(clause)!r} below a sum names no index that it runs over")
                 conditions.append(condition)
         body = self.product(rest, inside)
+        if any(place in self.counted and is_number_in(place, body) for place in places):
+            raise Unreadable("a place as a number in a sum from 1: places count from 0, write Σ_{i=0}^{D-1}")
         if kind == "PROD" and isinstance(body, Matrix):
             raise Unreadable("a product of matrices over an index: write the recurrence of its steps")
 
@@ -496,10 +517,17 @@ class Sentence:
         """
         low, high = self.scalar(self.expr(first, bound)), self.scalar(self.expr(last, bound))
         names, steps = self.size_of(add(high, UNIT)), STEPS in ranges_in(high)
+        if names is not None and not steps:
+            self.reading.counts_from(0)
         least = smallest(low)
         early = steps and low == ZERO and (smallest(high) or 0) >= 0
         if least is None or least < 0 or steps and least < 1 and not early:
             raise Unreadable(f"a sum from {written(first)}, which may lie before the first index")
+        if low == UNIT and not steps and names is None and (names := self.size_of(high)) is not None:
+            self.reading.counts_from(1)
+            self.counted.append(place)  # from 1 to D: all entries, whose places are not used as numbers
+            place.range.join(Range(names), f"index {place}")
+            return {}
         if steps or names is not None:
             place.range.join(Range(STEPS if steps else names), f"index {place}")
         here = term("place", place)
@@ -539,7 +567,8 @@ class Sentence:
                 return term("delta", a, b)
             if sign == "≠":
                 return add(UNIT, minus(term("delta", a, b)))
-        return term("relation", sign, *[self.scalar(self.expr(e, bound)) for e in (left, right)])
+        sides = [self.expr(e, bound) for e in (left, right)]
+        return self.both(lambda x, y: term("relation", sign, x, y), *sides)
 
     def index_letters(self, tree):
         """The names of the letters that a limit consists of; None if it is something else."""
@@ -566,8 +595,11 @@ class Sentence:
         letter = letter_of(item)
         if letter is not None and letter.font == "double" and letter.base == "E":
             return self.expected(letter, items, bound)
-        if letter is not None and letter.font == "double" and letter.base == "1" and self.indicates(items):
-            return self.factor(items[0], bound), items[1:]
+        if letter is not None and letter.font in ("double", "bold") and letter.base in "1I":
+            inside = self.indicated(letter, items)
+            if inside is not None:
+                conditions = [self.condition(clause, bound) for clause in clauses(inside)]
+                return functools.reduce(self.times, conditions), items[0 if letter.below else 1 :]
         if letter is None or letter.font not in ("", "name", "bold"):
             return self.factor(item, bound), items
         name = letter.base
@@ -577,9 +609,18 @@ class Sentence:
             return self.expected(letter, items, bound)
         if letter.font == "name" and name in EXTREMES and not letter.below and not letter.above:
             return self.extreme(name, items, bound)
-        if named(letter):
-            return self.function(letter, items, bound)
+        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
+        bracket = following is not None and following.children[0].data == "paren"
+        if letter == Letter("sigma") and bracket and self.reading.find(letter) is None:
+            letter = Letter("sigmoid", "name")  # σ(x), where σ is nothing else
+        if following is not None and following.children[0].data == "square" and self.is_array(letter):
+            if any(len(clause.children) == 1 for clause in clauses(following.children[0].children[0])):
+                raise Unreadable(f"{letter}[…]: write an index below, as in x_{{ti}}")
+        if bracket and self.reading.called.get(name) == written(following.children[0]):
+            return self.factor(lark.Tree("factor", item.children), bound), items[1:]
         function = self.reading.function(letter)
+        if named(letter) and function is None:
+            return self.function(letter, items, bound)
         following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
         if following is not None and following.children[0].data == "paren" and self.reading.branches:
             name = self.reading.find(letter) or self.reading.find(letter._replace(font="bold"))
@@ -594,23 +635,39 @@ class Sentence:
             return self.scripts(value, following.children[1:], bound), items[1:]
         return self.factor(item, bound), items
 
+    def is_array(self, letter):
+        return self.reading.find(self.reading.whole(letter)) in self.reading.arrays
+
     def differentiated(self, letter):
         """Whether a letter is the loss, whether or not it is defined."""
         return self.reading.is_loss(letter) or self.reading.find(letter) in {self.reading.loss} - {None}
 
     @staticmethod
-    def indicates(items):
-        """Whether a bracket with a relation follows, as in 𝟙[s ≤ t]."""
-        atom = items[0].children[0] if items and getattr(items[0], "data", "") == "factor" else None
-        return atom is not None and atom.data == "square" and len(clauses(atom.children[0])[0].children) > 1
+    def indicated(letter, items):
+        """The list of relations in 𝟙[s ≤ t], 𝟙{s ≤ t}, 𝟙(s ≤ t) or 𝟙_{s ≤ t}; None for another letter."""
+        inside = letter.below[0] if len(letter.below) == 1 else None
+        if not letter.below and items and getattr(items[0], "data", "") == "factor":
+            atom = items[0].children[0]
+            single = len(items[0].children) == 1 and atom.data in ("square", "set", "paren")
+            inside = atom.children[0] if single else None
+        found = clauses(inside) if inside is not None else []
+        return inside if found and all(len(clause.children) > 1 for clause in found) else None
+
+    def times(self, a, b):
+        return self.both(times, a, b)
 
     def nabla(self, letter, items, bound):
         """∇_𝐗 L, which is d𝐗."""
         by = plain_letter(letter.below[0]) if len(letter.below) == 1 and not letter.above else None
         loss = letter_of(items[0]) if items and getattr(items[0], "data", "") == "factor" else None
-        if by is None or loss is None or not self.differentiated(loss):
+        if by is None or loss is None:
             raise Unreadable("∇: expected the loss behind it, and a letter below, as in ∇_x L")
-        return self.letter(by._replace(gradient=True), bound)
+        if self.differentiated(loss):
+            return self.letter(by._replace(gradient=True), bound)
+        target, value = self.letter(by, bound), self.scalar(self.factor(items[0], bound))
+        if isinstance(target, Matrix):
+            return self.by_array(value, target)
+        return self.nested(value, [target])
 
     def expected(self, letter, items, bound):
         """E[x], Var(x) or Cov(x, y): over all letters whose law is declared."""
@@ -691,6 +748,8 @@ class Sentence:
         value, rest, scripts = self.argument(name, items, bound)
         if NAMED[name].arrays:
             value = self.rowwise(name, value)
+        elif name in COMPOSED:
+            value = self.each(COMPOSED[name], value)
         else:
             value = self.each(lambda x: term("function", "ln" if name == "log" else name, x), value)
         if base is not None:
@@ -747,6 +806,16 @@ class Sentence:
     def rowwise(self, name, a):
         if not isinstance(a, Matrix):
             raise Unreadable(f"{name}: expected an array")
+        if name in ("mean", "lse", "logsumexp"):
+            if () not in (a.rows.known, a.columns.known):
+                raise Unreadable(
+                    f"{name} of a matrix: write it by entries, with a sum over the index that is meant"
+                )
+            k = Place("k", a.rows if a.columns.known == () else a.columns)
+            one = a.entry(k, 0) if a.columns.known == () else a.entry(0, k)
+            if name == "mean":
+                return over(term("sum", k, one), term("sum", Place("k", k.range), UNIT))
+            return term("function", "ln", term("sum", k, term("function", "exp", one)))
         if name == "diag":
             if () not in (a.rows.known, a.columns.known):
                 raise Unreadable("diag of a matrix: expected a vector; A_jj are the entries of its diagonal")
@@ -789,7 +858,7 @@ class Sentence:
         kind, children = atom.data, atom.children
         if kind == "number":
             value = number(str(children[0]))
-        elif kind in ("paren", "square", "braced"):
+        elif kind in ("paren", "square", "braced", "set"):
             value = self.bracket(atom, scripts, bound)
             if scripts and scripts[0].data == "sub":
                 return self.entry_of(value, scripts, bound)
@@ -829,6 +898,8 @@ class Sentence:
         inner = clauses(parts)
         if atom.data == "braced":
             return self.expr(parts, bound)
+        if atom.data == "set" and (len(inner) > 1 or len(inner[0].children) > 1):
+            raise Unreadable(f"{written(atom)!r}: the reader knows no set")
         if len(inner) > 1:
             return self.row([self.scalar(self.expr(c, bound)) for c in inner])
         if len(inner[0].children) > 1:
@@ -862,7 +933,9 @@ class Sentence:
         return Matrix(up, along, entry)
 
     def cases(self, atom, bound):
-        """A number in two cases of one index, "j even" and "j odd"."""
+        """A number in cases: x > 0 and otherwise, or of one index, "j even" and "j odd"."""
+        if {str(w.children[0]).strip(" .,") for w in atom.find_data("words")} != {"even", "odd"}:
+            return self.alternatives(atom, bound)
         found, places = {}, set()
         for row in (child for child in atom.children if getattr(child, "data", "") == "row"):
             cells = [
@@ -881,6 +954,40 @@ class Sentence:
         if len(found) != 2 or len(places) != 1:
             raise Unreadable("cases: expected j even, and j odd")
         return term("choose", ("last", *places), (found["even"], found["odd"]))
+
+    def alternatives(self, atom, bound):
+        """A number in cases, each with a relation; the last otherwise, or where the other does not hold."""
+        total, rest, relations = ZERO, UNIT, []
+        for row in (child for child in atom.children if getattr(child, "data", "") == "row"):
+            cells = [
+                [p for p in c.children if p.data != "nothing"] for c in row.children if hasattr(c, "data")
+            ]
+            if len(cells) != 2 or len(cells[0]) != 1 or not cells[1]:
+                raise Unreadable("cases: expected rows such as x & x > 0, the last 0 & \\text{otherwise}")
+            *words, last = cells[1]
+            spoken = " ".join(str(w.children[0]).strip(" .,") for w in cells[1] if w.data == "words")
+            value = self.scalar(self.expr(cells[0][0], bound))
+            if last.data == "words" and not words and spoken in ("otherwise", "else"):
+                total, rest = add(total, times(rest, value)), ZERO
+                continue
+            if rest == ZERO or last.data == "words" or spoken not in ("", "if", "for", "when", "where"):
+                raise Unreadable(
+                    f"cases: expected a relation, or \\text{{otherwise}} at last, got {spoken!r}"
+                )
+            sides = [written(child) for child in last.children]
+            opposite = {"<": "≥", ">": "≤", "≤": ">", "≥": "<", "=": "≠", "≠": "="}
+            holds = self.scalar(self.condition(last, bound)) if len(sides) == 3 else None
+            if holds is None:
+                raise Unreadable(f"cases: expected one relation, got {written(last)!r}")
+            if relations == [[sides[0], opposite.get(sides[1]), sides[2]]]:
+                total, rest = add(total, times(rest, value)), ZERO
+                continue
+            relations.append(sides)
+            total = add(total, times(rest, holds, value))
+            rest = times(rest, add(UNIT, minus(holds)))
+        if rest != ZERO:
+            raise Unreadable("cases: nothing says what is otherwise")
+        return total
 
     def entry_of(self, value, scripts, bound):
         """(X)_{ij}, an entry of what the bracket holds."""
@@ -955,6 +1062,36 @@ class Sentence:
 
     # ---- derivatives
 
+    def inline(self, items):
+        """The items of a product with ∂L/∂x and ∂_x L written as fractions."""
+        found, items = [], list(items)
+        while items:
+            kinds = [self.partial_of(item) for item in items[:4]]
+            if (
+                len(items) > 1
+                and kinds[0]
+                and len(kinds[0].children) == 2
+                and kinds[0].children[1].data == "sub"
+            ):
+                sign, by = kinds[0].children[0], kinds[0].children[1].children[0]
+                bare = lark.Tree("factor", [sign])
+                target = only(by, "factor")
+                if target is None:
+                    raise Unreadable(f"a derivative by {written(by)!r}")
+                found.append(fraction_of([bare, items[1]], [bare, target]))
+                items = items[2:]
+            elif len(items) > 4 and kinds[0] and kinds[3] and getattr(items[2], "type", "") == "SLASH":
+                found.append(fraction_of(items[:2], items[3:5]))
+                items = items[5:]
+            else:
+                found.append(items.pop(0))
+        return found
+
+    @staticmethod
+    def partial_of(item):
+        """The factor if it is a ∂, else None."""
+        return item if getattr(item, "data", "") == "factor" and item.children[0].data == "partial" else None
+
     def is_operator(self, item):
         """Whether an item is ∂/∂x without anything above, which acts on all that follows."""
         if item.data != "factor" or item.children[0].data != "frac":
@@ -981,9 +1118,14 @@ class Sentence:
             )
         ):
             whole = letter_of(below[-1])
+            whole = whole and self.reading.whole(whole)
             loss = letter_of(items[-1])
             if len(items) == len(below) == 2 and loss and self.differentiated(loss) and whole and whole.font:
                 return self.letter(whole._replace(gradient=True), bound)
+            if len(items) > 1 and len(below) == 2 and whole and whole.font in WHOLE:
+                target = self.letter(whole, bound)
+                if isinstance(target, Matrix) and not target.single:
+                    return self.by_array(self.product(items[1:], bound), target)
             targets = self.targets(bottom, bound)
             order = [digits(script.children[0]) for script in items[0].children[1:]] or ["1"]
             if order != [str(len(targets))]:
@@ -995,9 +1137,26 @@ class Sentence:
                 return term("gradient", *targets[0].parts)
             return self.each(lambda x: self.nested(x, targets), self.product(items[1:], bound))
         if items and below and is_gradient(items[0]) and is_gradient(below[0]):
+            if len(items) == len(below) == 1 and self.differentiated(
+                letter_of(items[0])._replace(gradient=False)
+            ):
+                return self.letter(letter_of(below[0]), bound)
             raise quotient_of_gradients(atom)
         a, b = self.expr(top, bound), self.expr(bottom, bound)
         return self.combine(a, b, "SLASH")
+
+    def by_array(self, value, target):
+        """∂y/∂X: of a number an array of the shape of X; of two vectors the Jacobian, whose rows are y's."""
+        if not isinstance(value, Matrix):
+            return Matrix(target.rows, target.columns, lambda i, j: self.nested(value, [target.entry(i, j)]))
+        if any(() not in (a.rows.known, a.columns.known) for a in (value, target)):
+            raise Unreadable("a derivative of a matrix, or by one: write it by entries, ∂y_i/∂x_jk")
+        value, target = (a if a.columns.known == () else a.turned for a in (value, target))
+
+        def entry(i, j):
+            return self.nested(value.entry(i, 0), [target.entry(j, 0)])
+
+        return Matrix(value.rows, target.rows, entry)
 
     def targets(self, tree, bound):
         """The entries by which is differentiated, those of ∂x ∂y or ∂x² in order."""
@@ -1044,6 +1203,7 @@ class Sentence:
     # ---- letters
 
     def letter(self, letter, bound):
+        letter = self.reading.whole(letter) if letter.base not in bound else letter
         if letter.gradient:
             return self.of_array(letter, bound)
         base, above = letter.base, letter.above
@@ -1062,12 +1222,13 @@ class Sentence:
             if base == "pi" and not letter.below:
                 value = term("constant", "pi")
                 return self.scripts(value, [_sup(a) for a in above], bound)
-        if known is None and letter.font == "bold" and not letter.below and base in "I":
+        identity = base == "I" and (letter.font == "bold" or plain and not self.reading.is_size(letter))
+        if known is None and identity and not letter.below:
             side = Range()
             value = Matrix(side, side, lambda i, j: term("delta", i, j) if i is not j else UNIT)
             return self.scripts(value, [_sup(a) for a in above], bound)
-        if known is None and plain and not letter.below and self.reading.is_size(letter):
-            value = term("size", letter.base + "'" * letter.primes)
+        if known is None and plain and self.reading.is_size(letter):
+            value = term("size", self.reading.size_name(letter))
             for a in above:
                 value = self.raised(value, a, bound)
             return value
@@ -1149,7 +1310,7 @@ class Sentence:
         at = self.at(name, array, places, left)
         value = self.open(kind, name, at, array, left)
         for tree in later:
-            entrywise = isinstance(value, Matrix) and letter.base.islower()
+            entrywise = isinstance(value, Matrix) and (letter.base.islower() or len(array.axes) == 1)
             value = value.turned if tree == "top" else self.raised(value, tree, bound, entrywise)
         return value
 
@@ -1167,7 +1328,7 @@ class Sentence:
 
     def left(self, letter, array, written_places):
         """How many axes a letter keeps: 0, 1 for a bold small one, 2 for a bold capital."""
-        if letter.font not in ("bold", "sans", "cal"):
+        if letter.font not in WHOLE:
             return 0
         axes = len(array.axes)
         if letter.font == "bold" and letter.base[0].islower():
@@ -1261,6 +1422,7 @@ class Sentence:
 
     def position(self, item, bound):
         if digits_of(item):
+            self.reading.counts_from(0)
             return int(digits_of(item))
         letter = letter_of(item)
         name = letter.base + "'" * letter.primes
@@ -1311,6 +1473,15 @@ class Sentence:
         return self.scalar(self.expr(expr, bound))
 
 
+def stretched(a, b):
+    """A row as a matrix of equal rows if b has several, a column of equal columns; another array as it is."""
+    if a.rows.known == () != a.columns.known and b.rows.known and b.columns.known == a.columns.known:
+        return Matrix(b.rows, a.columns, lambda i, j: a.entry(0, j))
+    if a.columns.known == () != a.rows.known and b.columns.known and b.rows.known == a.rows.known:
+        return Matrix(a.rows, b.columns, lambda i, j: a.entry(i, 0))
+    return a
+
+
 def free_places(t):
     """The indices of a Term that no sum binds."""
     if isinstance(t, Place):
@@ -1320,6 +1491,17 @@ def free_places(t):
     if isinstance(t, Definition) or not isinstance(t, tuple):
         return set()
     return set().union(*map(free_places, t))
+
+
+def is_number_in(place, t):
+    """Whether an index is used as a number, as in i x_i, or compared with one, or with an index of no sum."""
+    if isinstance(t, Matrix):
+        return is_number_in(place, t.entry(Place("row", t.rows), Place("column", t.columns)))
+    if isinstance(t, Term) and t.kind == "delta":
+        return place in t.parts and any(isinstance(p, int) for p in t.parts)
+    if isinstance(t, Term) and t.kind == "place":
+        return t.parts[0] is place
+    return isinstance(t, tuple) and not isinstance(t, Definition) and any(is_number_in(place, p) for p in t)
 
 
 def with_places(t, new):
@@ -1373,6 +1555,13 @@ def is_gradient(item):
 def quotient_of_gradients(tree):
     """The error for dy/dx, which would be a quotient of two gradients of the loss."""
     return Unreadable(f"{written(tree)!r}: dy is the gradient of the loss by y. Write ∂y/∂x for a derivative")
+
+
+def fraction_of(top, bottom):
+    """The factor of a fraction of two products."""
+    group = [lark.Tree("list", [lark.Tree("clause", [lark.Tree("expr", [lark.Tree("product", part)])])])
+             for part in (top, bottom)]  # fmt: skip
+    return lark.Tree("factor", [lark.Tree("frac", group)])
 
 
 def is_turn(tree):

@@ -9,6 +9,7 @@ import re
 
 from .meaning import (
     STEPS,
+    WHOLE,
     Array,
     Definition,
     Matrix,
@@ -55,6 +56,9 @@ class Reading:
         self.last = None
         self.apart = _in_both_cases(letters) | _in_both_cases(" ".join([letters, *printed]), "sf|cal")
         self.parts = {}  # of a letter that is defined at 2i and at 2i + 1: what is defined so far
+        self.first = None  # where places count from, once a formula says so
+        self.called = {}  # of a letter such as f(Q, K), what stands in its brackets
+        self.kinks = None  # a set: derivatives are taken away from kinks, which are put into it
         self.steps = set()
         self._recurrent, self._counted = set(), 0
         for item in filter(None, (part.strip() for part in re.split(r";|\n", letters))):
@@ -196,7 +200,7 @@ class Reading:
         base = letter.base
         if f"{letter.font} {base}" in self.apart:
             pass
-        elif letter.font in ("bold", "sans") or indexed and letter.font not in ("name", "cal"):
+        elif letter.font in ("bold", "sans", "whole") or indexed and letter.font not in ("name", "cal"):
             base = base[:1].lower() + base[1:] if len(base) == 1 else base
         name = f"{letter.font} {base}" if letter.font in ("sans", "cal") else base
         name += f"_{letter.accent}" if letter.accent else ""
@@ -228,6 +232,28 @@ class Reading:
         found = self._resolved(letter)
         return found and found[0]
 
+    def counts_from(self, first):
+        """Enter whether places count from 0, as x_0 and Σ_{i=0}^{D-1} say, or from 1, as Σ_{i=1}^D does."""
+        if {first, self.first} == {0, 1}:
+            raise Unreadable("a place that counts from 0 beside a sum from 1: write Σ_{i=0}^{D-1}, and x_0")
+        self.first = first
+
+    def whole(self, letter):
+        """The letter as the array that it is, in the font ``whole``, if it has no index and no font.
+
+        So 𝐘 may be written Y, if nothing else is called so: a number, a size, the loss.
+        """
+        new = letter._replace(font="whole")
+        if (
+            letter.font not in ("", "name")
+            or self._resolved(letter)
+            or self.is_size(letter)
+            or letter.base == "L"
+        ):
+            return letter
+        found = self._resolved(new)
+        return new if found and not found[1] and found[0] in self.arrays else letter
+
     def _resolved(self, letter):
         for named, below, above in self.candidates(letter):
             if any(len(words_of(t) or "") > 1 for t in below):
@@ -238,13 +264,13 @@ class Reading:
                 for where, name in ((self.numbers, f"{exact}^2"), (self.arrays, f"{small}^2")):
                     if name in where:
                         return name, below, [t for t in above if t not in squares]
-            bare = not below and letter.font not in ("bold", "sans", "cal")
+            bare = not below and letter.font not in WHOLE
             order = [(self.numbers, exact), (self.arrays, small)]
             if bare and not any(in_brackets(t) is not None for t in above):
                 order = [(self.numbers, exact)]
                 if small in self.arrays and self.arrays[small].kind == "label":
                     order.append((self.arrays, small))
-            elif letter.font not in ("bold", "sans", "cal") or small in self.arrays:
+            elif letter.font not in WHOLE or small in self.arrays:
                 order = [(self.arrays, small), (self.numbers, exact)]
             for where, name in order:
                 if name in where:
@@ -292,7 +318,7 @@ class Reading:
         return self.size_name(letter) in self.sizes
 
     def size_name(self, letter):
-        return letter.base + "'" * letter.primes
+        return "_".join([letter.base, *(qualifier(t) or "" for t in letter.below)]) + "'" * letter.primes
 
     def size(self, name):
         return self.sizes[name]
@@ -313,18 +339,26 @@ class Reading:
         left, right = statement.sides[0], statement.sides[1]
         items = items_of(parse(left))
         if items and len(items) == 2 and getattr(items[1], "data", "") == "factor":
-            return self._define_function(items, right, label)
+            return self._define_function(items, right, statement, label)
         letter = (
             items and len(items) == 1 and getattr(items[0], "data", "") == "factor" and letter_of(items[0])
         )
         if not letter or letter.gradient:
             raise Unreadable(f"{label}: expected a letter on the left, to be defined")
+        return self._define_letter(letter, right, statement, label)
+
+    def _define_letter(self, letter, right, statement, label):
         known = self._resolved(letter)
         if known is not None and STEPS in self._axes_of(known[0]) and [*map(digits, known[1])] == ["0"]:
             known = None  # where a sequence begins, u_0, is a letter of its own
         if known is not None and known[0] in self.definitions and known[0] not in self.parts:
             raise Unreadable(f"{label}: two definitions of one letter, {known[0]}")
         sentence, squared = Sentence(self), False
+        if known is None and letter.font in ("", "name") and not letter.below:
+            value = Sentence(self).expr(parse(right), {})
+            if isinstance(value, Matrix) and not value.single:
+                letter = letter._replace(font="whole")
+                known = self._resolved(letter)
         if known is not None:
             name, below, above = known
             if above:
@@ -334,8 +368,9 @@ class Reading:
             squared = len(above) == 1 and digits(above[0]) == "2" and not letter.font
             if above and not squared:
                 raise Unreadable(f"{label}: {letter} with a power on the left")
-            name = self.key(named, bool(below) or letter.font == "bold") + ("^2" if squared else "")
-            if name in self.definitions or name in self.arrays and not below and letter.font != "bold":
+            array = letter.font in ("bold", "whole")
+            name = self.key(named, bool(below) or array) + ("^2" if squared else "")
+            if name in self.definitions or name in self.arrays and not below and not array:
                 raise Unreadable(f"{label}: two letters with the name {name}")
         places = [p for tree in below for p in sentence.positions(tree, {}, self._axes_of(name))]
         if not all(isinstance(p, Place) for p in places) or len(set(places)) < len(places):
@@ -343,10 +378,10 @@ class Reading:
         bound = {p.name: p for p in flat(places)}
         body = sentence.expr(parse(right), bound)
         sentence.free = {k: p for k, p in sentence.free.items() if k not in bound}
-        if isinstance(body, Matrix) and body.single and letter.font != "bold":
+        if isinstance(body, Matrix) and body.single and letter.font not in ("bold", "whole"):
             body = body.entry(0, 0)
         if isinstance(body, Matrix):
-            if letter.font not in ("bold", "sans", "cal"):
+            if letter.font not in WHOLE:
                 raise Unreadable(f"{label}: an array on the right of the number {letter}")
             both = [(body.rows, "row"), (body.columns, "column")]
             own = [Place(n, r) for r, n in both if r.known != ()]
@@ -459,7 +494,7 @@ class Reading:
         text = qualifier(tree)
         return text is not None and not (len(text) == 1 and text.islower())
 
-    def _define_function(self, items, right, label):
+    def _define_function(self, items, right, statement, label):
         letter = letter_of(items[0])
         inner = items[1].children[0]
         if letter is None or inner.data != "paren" or letter.primes or len(items[1].children) > 1:
@@ -469,6 +504,14 @@ class Reading:
             raise Unreadable(f"{label}: expected letters as arguments of {letter}")
         if any(a.base == "e" for a in arguments):
             raise Unreadable(f"{label}: an argument that is called e, as e^x is the exponential")
+        known, value = [self.find(self.whole(a)) for a in arguments], plain_letter(parse(right))
+        if (
+            letter.font == "name"
+            and {*known} <= {*self.arrays}
+            and not (value and self.find(self.whole(value)))
+        ):
+            self.called[letter.base] = written(inner)
+            return self._define_letter(letter, right, statement, label)
         if len(arguments) == 1 and self.find(arguments[0]) in self.arrays:
             return self._define_operator(letter, arguments[0], right, label)
         name = self.key(letter, False)
@@ -646,7 +689,8 @@ class Reading:
         """The name of the loss, if it is defined."""
         if self.printed_loss:
             return self.named(self.printed_loss)
-        return "L" if "L" in self.definitions and not self.printed_output else None
+        known = [name for name in ("L", "cal L") if name in self.definitions and not self.printed_output]
+        return known[0] if known else None
 
 
 def _in_both_cases(letters, fonts="bf|sf|cal"):

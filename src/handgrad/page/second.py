@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .functions import NAMED
-from .meaning import Letter, clauses, digits, in_brackets, items_of, letter_of, written
+from .functions import NAMED, reserved
+from .meaning import Letter, clauses, digits, in_brackets, is_gradient, items_of, letter_of, written
 from .reading import ITEM, letter_named, qualifier
 from .tree import CLAIMING, CONDITIONS, DEFINING, Unreadable, by_rows, conditions_in, only, parse, scan, split
 
@@ -90,7 +90,7 @@ def dense(a, n):
 
 
 def entrywise(f, a, b):
-    """f of two values, entry by entry; a number goes with every entry, a vector only with its like."""
+    """f of two values, entry by entry; a number goes with every entry, a vector with all of its kind."""
     if a.eye and b.eye:
         return both(f, a, b)._replace(eye=True)
     if a.eye or b.eye:
@@ -98,7 +98,7 @@ def entrywise(f, a, b):
         if n == 1:
             raise Unjudged("an identity whose size nothing says")
         a, b = (dense(v, n) if v.eye else v for v in (a, b))
-    if a.open and b.open and a.open != b.open:
+    if not (a.open <= b.open or b.open <= a.open):
         raise Unjudged(f"arrays of unlike shapes: {a.names} and {b.names}")
     return both(f, a, b)
 
@@ -240,13 +240,7 @@ class Second:
         if any(not hasattr(item, "data") or item.data != "factor" for item in items):
             return False
         letter = letter_of(items[0])
-        if (
-            letter is None
-            or letter.gradient
-            or letter.font == "name"
-            and letter.base in NAMED
-            or len(items) > 2
-        ):
+        if letter is None or letter.gradient or reserved(letter) or len(items) > 2:
             return False
         body = parse(statement.sides[1])
         if len(items) == 2:
@@ -465,27 +459,38 @@ class Second:
         if self.is_operator(item):
             rest = tuple(items)
             return lambda: self.derivative(item.children[0].children[1], self.product(rest, env), env), []
+        if letter == Letter("sigma") and bracket and self.resolve(letter) is None:
+            letter = Letter("sigmoid", "name")
         if letter is not None and not letter.gradient:
-            if letter.font == "double" and letter.base == "1" and following is not None:
+            if letter.font == "double" and letter.base == "1" and following is not None and not letter.below:
                 return (lambda: self.factor(following, env)), items[1:]
-            if letter.font == "name" and letter.base in NAMED:
+            if letter.font == "name" and letter.base in NAMED and not self.is_function(letter):
                 return self.named(letter, items, env)
             if letter.font == "name" and letter.base in ("min", "max") and bracket:
                 return (lambda: self.extreme(letter.base, following, env)), items[1:]
             if letter.font in ("name", "double") and letter.base in ("Var", "Cov", "E"):
                 return (lambda: self.expected(letter, following, env)), items[1:]
-            name = spelled(letter._replace(primes=0), letter.base, letter.below, letter.above)
-            function = name in self.defined and self.defined[name].function
-            function = function or self.letters_free.get(name, Free(())).kind in ("function", "logistic")
-            if function and bracket:
+            if self.is_function(letter) and bracket:
+                name = self.bare(letter)
                 return (lambda: self.applied(name, letter.primes, following, env)), items[1:]
             known = self.resolve(letter)
             if known and known[0] in self.vectorial and bracket:
                 return (lambda: self.branch(letter, known, following, env)), items[1:]
             if letter.base == "nabla" and letter.font == "name" and following is not None:
-                by = letter_of(only(letter.below[0], "factor"))
+                by, loss = letter_of(only(letter.below[0], "factor")), letter_of(following)
+                if loss is None or loss.base != "L" or loss.below:
+                    raise Unjudged("∇ of something else than the loss")
                 return (lambda: self.letter(by._replace(gradient=True), env)), items[1:]
         return (lambda: self.factor(item, env)), items
+
+    @staticmethod
+    def bare(letter):
+        return spelled(letter._replace(primes=0), letter.base, letter.below, letter.above)
+
+    def is_function(self, letter):
+        """Whether the page declares or defines a function of this name."""
+        free, rule = self.letters_free.get(self.bare(letter), Free(())), self.defined.get(self.bare(letter))
+        return bool(rule and rule.function) or free.kind in ("function", "logistic")
 
     def named(self, letter, items, env):
         name, takes = letter.base, NAMED[letter.base]
@@ -540,8 +545,9 @@ class Second:
     def table(self, name, value):
         torch = self.torch
         if not NAMED[name].arrays:
-            f = {"ln": "log", "log": "log", "rint": "round"}.get(name, name)
-            return Value(getattr(torch, f)(value.t), value.names)
+            f = {"ln": "log", "rint": "round", "ReLU": "relu", "SiLU": "silu"}.get(name, name)
+            f = getattr(torch, f, None) or getattr(torch.nn.functional, f)
+            return Value(f(value.t), value.names)
         if not value.open:
             raise Unjudged(f"{name} of a number")
         if name == "diag":
@@ -555,6 +561,13 @@ class Second:
         if name == "tr":
             n = self.arange(length(value, "row"), "inner")
             return summed(self.at(value, {"row": n, "column": n}), "inner")
+        if name in ("mean", "lse", "logsumexp"):
+            if len(value.open) > 1:
+                raise Unjudged(f"{name} of a matrix")
+            (axis,) = value.open
+            if name == "mean":
+                return summed(value, axis)._replace(t=value.t.mean(value.names.index(axis)))
+            return summed(value, axis)._replace(t=value.t.logsumexp(value.names.index(axis)))
         axis = "row" if name == "colsum" or "column" not in value.names else "column"
         dim = value.names.index(axis)
         if name == "softmax":
@@ -682,6 +695,12 @@ class Second:
             )
             if not sign and not fresh:
                 raise Unjudged("an index of a sum that is in use")
+            first = digits(clause.children[2]) if fresh and sign == "=" and high else None
+            whole = self.sizes.get(written(high[0])) if first == "1" else None
+            if whole and names[0] not in self.steps:  # from 1 to D: all entries of an axis
+                pending = bound[names[0]] = inside[names[0]] = Pending(f"{names[0]}#{next(self.count)}")
+                pending.value = self.arange(self.long(whole), pending.name)
+                continue
             if fresh and sign == "=" and high:
                 loops[names[0]] = self.expr(clause.children[2], env), self.expr(high[0], env)
                 if any(limit.names for limit in loops[names[0]]):
@@ -904,8 +923,9 @@ class Second:
         if plain and not letter.below and name in env and not (name == "e" and letter.above):
             return self.powered(self.read(name, env), powers, env)
         known = self.resolve(letter)
-        if plain and not letter.below and name in self.sizes and not self.is_number(known):
-            return self.powered(self.number(self.long(self.sizes[name])), powers, env)
+        size = "_".join([name, *(qualifier(t) or "" for t in letter.below)])
+        if plain and size in self.sizes and not self.is_number(known):
+            return self.powered(self.number(self.long(self.sizes[size])), powers, env)
         if known is None and plain and not letter.primes and not letter.below:
             if name == "e" and letter.above:
                 value = self.expr(letter.above[0], env)
@@ -967,13 +987,18 @@ class Second:
         if free is not None and free.axes[:1] == (("steps",),):
             return self.powered(self.of_sequence(node, name, items, env), above, env)
         keep = 0
+        if (
+            not letter.font and not items and not (free and free.kind.startswith("<"))
+        ):  # Y, printed as a number is, and an array: whole
+            own = len(free.axes) if free else sum(n.startswith(f"{name}:") for n in node.names)
+            keep = min(2, own)
         if letter.font in ("bold", "sans", "cal"):
             most = 1 if letter.font == "bold" and letter.base[0].islower() else 2
             keep = min(most, len(node.names) - len(items))
             if most == 1 and len(node.names) == len(items):
                 keep = 0
         value = self.entries(node, items, self.kept(letter, keep), env)
-        small = letter.base.islower() and letter.font == "bold"
+        small = letter.base.islower() and letter.font == "bold" or not letter.font and len(value.open) == 1
         return self.powered(value, above, env, small)
 
     def kept(self, letter, keep):
@@ -1191,8 +1216,8 @@ class Second:
             if env[place].name not in value.names:
                 value = both(lambda x, y: x + 0 * y, value, env[place].value)
         own = [env[p].name for p in places] + [p for p in rule.places if p in value.open]
-        if value.open - {*rule.places} and len(value.open) == 1:  # a row where a column is the custom
-            own += [*value.open]
+        if value.open - {*rule.places} and (len(value.open) == 1 or not rule.places):
+            own += sorted(value.open, reverse=True)  # a row where a column is the custom; Y = X W
         leads = [n for n in value.names if n not in own]
         if any(n[0] not in "⟨ω" for n in leads):
             raise Unjudged(f"an index on the right of {name} that is not on its left: {leads}")
@@ -1261,7 +1286,8 @@ class Second:
             letter = letter_named(self.loss or self.output)
             known = self.resolve(letter if letter.font else letter._replace(font="bold"))
             return (known or [None])[0], not self.loss
-        return ("L", False) if "L" in self.defined else (self.last, True)
+        loss = next((name for name in ("L", "cal  L") if name in self.defined), None)
+        return (loss, False) if loss else (self.last, True)
 
     def upstream(self, node):
         if "upstream" not in self.memo:
@@ -1306,6 +1332,10 @@ class Second:
             order = [digits(script.children[0]) for script in items[0].children[1:]] or ["1"]
             value = self.product(items[1:], env)
             return self.derivative(bottom, value, env, order[0])
+        if items and below and is_gradient(items[0]) and is_gradient(below[0]):
+            if len(items) + len(below) > 2 or letter_of(items[0]).base != "L":
+                raise Unjudged("a quotient of gradients")
+            return self.letter(letter_of(below[0]), env)
         values = self.retried([lambda: self.expr(top, env), lambda: self.expr(bottom, env)])
         if values[1].open:
             raise Unjudged("a quotient by an array")
@@ -1348,6 +1378,8 @@ class Second:
         at = {f"of {n}": self.arange(length(value, n), n) for n in value.names}
         at |= {f"by {n}": self.arange(length(node, n), n) for n in node.names}
         items = [item for tree in known[1] for item in self.index_items(tree)]
+        if node.names and not items:
+            raise Unjudged("a derivative by a whole array")
         at |= {f"by {n}": index for n, index in self.last_axes(node, items, 0, env).items()}
         if self.letters_free.get(known[0], Free(())).axes[:1] == (("steps",),):  # steps count from 1
             step = at[f"by {node.names[0]}"]

@@ -17,6 +17,7 @@ name of a letter, or to ``dx`` for a gradient, is compared with the formulas.
 """
 
 import argparse
+import contextlib
 import itertools
 import math
 import re
@@ -29,8 +30,8 @@ import numpy as np
 from ..sums import NotProved
 from .algebras import Torch, Walk, draw
 from .checks import Page, single_letter
-from .reading import Reading
-from .tree import Unreadable, split
+from .reading import Reading, names_in
+from .tree import Unreadable, scan, split
 
 TITLE = re.compile(r"^#.*$", re.MULTILINE)
 LETTERS = re.compile(r"^letters:(.*)$", re.MULTILINE)
@@ -64,25 +65,84 @@ def outcomes(text):
     formulas = _formulas(TITLE.sub("", LETTERS.sub("", LINES.sub("", text))))
     if not formulas:
         raise ValueError("text: expected a formula in a line of its own, found none")
-    labels = [f"eq-{n}" for n in range(1, len(formulas) + 1)]
-    page = Page("\n".join(f"$$ {tex} $$ ({label})" for label, tex in zip(labels, formulas)), "sheet")
-    given, defining = page.given(letters=letters), []
-    for label, formula in zip(labels, formulas):
-        try:
-            statements, new = split(formula), set()
-            if not _begins_with_a_known_letter(given.reading, statements):
-                behind = page.given(*defining, label, letters=letters)
-                new = behind.reading.definitions.keys() - given.reading.definitions.keys()
-        except Unreadable as error:
-            yield Outcome(formula, "not read", _without(label, error))
+    steps = max((_read(formulas, letters, columns) for columns in (False, True)), key=_readable)
+    for formula, label, given, new, claims, error in steps:
+        if error:
+            yield Outcome(formula, "not read", error)
             return
         if new:
-            given, defining = behind, [*defining, label]
             yield Outcome(formula, "defined", ", ".join(sorted(new)))
-        if sum(len(statement.relations) for statement in statements) > len(new):
+        if claims:
             yield _proved(given, label, formula)
     if lines.strip():
         yield from compared(given.reading, lines)
+
+
+class _Step(NamedTuple):
+    """A formula as it is read: what is known with it, what it defines, whether it claims something."""
+
+    formula: str
+    label: str
+    given: object = None
+    new: frozenset = frozenset()
+    claims: bool = False
+    error: str = ""
+
+
+def _read(formulas, letters, columns):
+    """The `_Step` of each formula, to the first that cannot be read; columns: whether vectors are columns."""
+    labels = [f"eq-{n}" for n in range(1, len(formulas) + 1)]
+    shown = (with_upright_d(formula, letters) for formula in formulas)
+    page = Page("\n".join(f"$$ {tex} $$ ({label})" for label, tex in zip(labels, shown)), "sheet")
+    given, defining, steps = page.given(letters=letters, columns=columns, kinks=set()), [], []
+    for label, formula in zip(labels, formulas):
+        try:
+            statements, new = split(page.tex(label)), frozenset()
+            if not _begins_with_a_known_letter(given.reading, statements):
+                behind = page.given(*defining, label, letters=letters, columns=columns, kinks=set())
+                new = frozenset(behind.reading.definitions.keys() - given.reading.definitions.keys())
+            if used := new & {n for d in given.reading.definitions.values() for n in names_in(d.body)}:
+                raise Unreadable(
+                    f"{min(used)} is used above, where it is free: d{min(used)} for its gradient?"
+                )
+        except Unreadable as error:
+            return [*steps, _Step(formula, label, error=_without(label, error))]
+        if new:
+            given, defining = behind, [*defining, label]
+        claims = sum(len(statement.relations) for statement in statements) > len(new)
+        steps.append(_Step(formula, label, given, new, claims))
+    return steps
+
+
+def _readable(steps):
+    """How many of the formulas can be read."""
+    count = 0
+    for step in steps:
+        with contextlib.suppress(Unreadable):
+            count += not step.error and bool(not step.claims or step.given.claims(step.label))
+    return count
+
+
+def with_upright_d(tex, letters=""):
+    r"""The formula with \mathrm d for the d of a gradient, such as dx or d\mathbf{x}; not in an index.
+
+    Where d is one of the letters, it is a gradient's only if nothing stands between.
+    """
+    with contextlib.suppress(Unreadable):
+        tokens, places, depth = scan(tex), [], [False]
+        for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None]):
+            if token.type == "LBRACE":
+                depth.append(depth[-1] or before is not None and before.type == "SUB")
+            elif token.type == "RBRACE":
+                depth.pop()
+            elif (token.type, token.value) == ("LETTER", "d") and not depth[-1] and after is not None:
+                close = tex[token.end : after.start].strip("{") == "" and tex[token.start] == "d"
+                known = re.search(r"\bd\b", letters) and after.start > token.end
+                if after.type in ("LETTER", "FONT", "ACCENT") and close and not known:
+                    places.append(token.start)
+        for place in reversed(places):
+            tex = f"{tex[:place]}\\mathrm{{d}}{tex[place + 1 :]}"
+    return tex
 
 
 def _formulas(text):
@@ -94,13 +154,17 @@ def _formulas(text):
 def _begins_with_a_known_letter(reading, statements):
     """Whether the first left side is a letter that has its definition: what follows is a claim about it."""
     letter = statements[0].sides and single_letter(statements[0].sides[0])
-    return bool(letter) and reading.find(letter._replace(gradient=False)) in reading.definitions
+    return (
+        bool(letter) and reading.find(reading.whole(letter._replace(gradient=False))) in reading.definitions
+    )
 
 
 def _proved(given, label, formula):
     try:
         given.prove(label)
-        return Outcome(formula, "proved", "for every size")
+        away = f", away from the kinks of {', '.join(sorted(given.kinks))}" if given.kinks else ""
+        given.kinks.clear()
+        return Outcome(formula, "proved", f"for every size{away}")
     except NotProved as error:
         return Outcome(formula, "not proved", _without(label, error))
     except AssertionError as error:
@@ -128,6 +192,8 @@ def compared(reading: Reading, lines, seed=0):
     space |= {f"d{name}": np.array(value) for name, value in upstream.items()}
     for name in values:  # X and x are one array, where x_t is a row of it
         space.setdefault(name[:1].upper() + name[1:], space[name])
+    for name, value in upstream.items():
+        space.setdefault(f"d{name[:1].upper()}{name[1:]}", np.array(value))
     before = dict(space)
     try:
         with np.errstate(all="ignore"):  # a NaN is shown where it stands

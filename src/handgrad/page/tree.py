@@ -21,12 +21,16 @@ INK = set(
 FONTS = {
     r"\mathbf": "bold",
     r"\boldsymbol": "bold",
+    r"\bm": "bold",
+    r"\vec": "bold",
     r"\mathsf": "sans",
     r"\mathcal": "cal",
     r"\mathbb": "double",
+    r"\mathbbm": "double",
 }
 ACCENTS = {
-    r"\hat": "hat", r"\widehat": "hat", r"\bar": "bar", r"\tilde": "tilde", r"\widetilde": "tilde",
+    r"\hat": "hat", r"\widehat": "hat", r"\bar": "bar", r"\overline": "bar", r"\tilde": "tilde",
+    r"\widetilde": "tilde",
 }  # fmt: skip
 WORDS = {r"\text", r"\mathrm", r"\operatorname"}
 NAMES = {rf"\{name}": name for name in "ln exp cos sin tanh min max Pr log nabla rint sign erf".split()}
@@ -37,7 +41,7 @@ GREEK = set(
 RELATIONS = {
     "=": "=", r"\ne": "≠", r"\neq": "≠", r"\le": "≤", r"\leq": "≤", r"\ge": "≥", r"\geq": "≥", "<": "<",
     ">": ">", r"\approx": "≈", r"\leftarrow": "←", r"\to": "→", r"\in": "∈", r"\subseteq": "⊆",
-    r"\mapsto": "↦", r"\coloneqq": "=",
+    r"\mapsto": "↦", r"\coloneqq": "=", r"\triangleq": "=", r"\leqslant": "≤", r"\geqslant": "≥",
 }  # fmt: skip
 PLAIN = {
     "+": "PLUS", "-": "MINUS", "/": "SLASH", "(": "OPEN", ")": "CLOSE", "[": "SQUARE", "]": "ERAUQS",
@@ -46,11 +50,15 @@ PLAIN = {
     r"\circ": "ENTRYWISE", r"\odot": "ENTRYWISE", r"\sum": "SUM", r"\prod": "PROD",
     r"\int": "INTEGRAL", r"\partial": "PARTIAL",
     r"\frac": "FRAC", r"\tfrac": "FRAC", r"\dfrac": "FRAC", r"\binom": "BINOM", r"\sqrt": "SQRT",
-    r"\top": "TOP",
+    r"\top": "TOP", r"\intercal": "TOP",
     r"\star": "STAR", r"\langle": "ANGLE", r"\rangle": "ELGNA", r"\mid": "BAR", r"\dots": "DOTS",
     r"\cdots": "DOTS", r"\ldots": "DOTS",
     r"\lvert": "ABS", r"\rvert": "SBA", r"\lVert": "NORM", r"\rVert": "MRON",
 }  # fmt: skip
+SPOKEN = {
+    r"\forall": "for all", r"\implies": "so", r"\Rightarrow": "so", r"\Longrightarrow": "so",
+}  # fmt: skip
+"""Signs that are read as words."""
 OPENING = {"STILL", "OPEN", "SQUARE", "LBRACE", "ANGLE", "ABS", "NORM", "BEGIN", "SET"}
 CLOSING = {"HELD", "CLOSE", "ERAUQS", "RBRACE", "ELGNA", "SBA", "MRON", "END", "TES"}
 
@@ -163,6 +171,11 @@ class _Scanner:
             if depth == 0:
                 return self.tex[self.raw[start][2] : self.raw[self.at - 1][1]] if text == "}" else text
 
+    def applies(self, words):
+        """Whether a word is the name of a function, as in \\text{softmax}(x): a bracket follows at once."""
+        ahead = (text for text, _, _ in self.raw[self.at :] if text not in INK)
+        return re.fullmatch(r"\w+", words) and (words == "softmax" or next(ahead, "") == "(")
+
     def next(self):
         text, start, end = self.raw[self.at]
         self.at += 1
@@ -216,10 +229,11 @@ class _Scanner:
         elif text == r"\substack":
             yield from (t._replace(type="COMMA") if t.type == "ROW" else t for t in self.argument()[1:-1])
         elif text in WORDS:
+            self.at += self.raw[self.at][0] == "*"  # \operatorname*
             words = self.words()
-            if text == r"\mathrm" and words == "d":
+            if text != r"\operatorname" and words == "d":
                 yield token("D")
-            elif text == r"\text" and words.strip() != "softmax":
+            elif text == r"\text" and not self.applies(words):
                 yield token("TEXT", words)
             else:
                 yield token("NAME", words)
@@ -252,6 +266,8 @@ class _Scanner:
             yield token("RELATION", "=")
         elif text in RELATIONS:
             yield token("RELATION", RELATIONS[text])
+        elif text in SPOKEN:
+            yield token("TEXT", SPOKEN[text])
         elif text in PLAIN:
             yield token(PLAIN[text])
         elif text in NAMES:
@@ -302,7 +318,7 @@ def split(tex):
     A line that begins with a relation or a sign goes on with the one before it, as does one inside a bracket.
     """
     parts, words, rows, row = [[]], [""], [[0, 0]], 0
-    level, tables, tokens = 0, 0, scan(tex)
+    level, tables, tokens = 0, 0, _counted(scan(tex))
     for place, token in enumerate(tokens):
         level += _LEVEL.get(token.type, 0)
         tables += {"BEGIN": 1, "END": -1}.get(token.type, 0)
@@ -344,6 +360,22 @@ def split(tex):
             found.append(_chain(part, before)._replace(rows=tuple(where)))
         elif before and found:
             found.append(Statement(before, (), (), tuple(where)))
+    return found
+
+
+def _counted(tokens):
+    """The tokens with i = 1, …, D, which claims nothing, as words and a relation: for i ∈ D."""
+    found, pattern = [], ["RELATION", "NUMBER", "COMMA", "DOTS", "COMMA"]
+    tokens = list(tokens)
+    while tokens:
+        if tokens[0].type == "LETTER" and [t.type for t in tokens[1:6]] == pattern and tokens[2].value == "1":
+            letter, relation = tokens[:2]
+            if not (found and found[-1].type == "TEXT"):
+                found.append(letter._replace(type="TEXT", value="for"))
+            found += [letter, relation._replace(value="∈")]
+            tokens = tokens[6:]
+        else:
+            found.append(tokens.pop(0))
     return found
 
 
