@@ -505,11 +505,9 @@ class Reading:
         if any(a.base == "e" for a in arguments):
             raise Unreadable(f"{label}: an argument that is called e, as e^x is the exponential")
         known, value = [self.find(self.whole(a)) for a in arguments], plain_letter(parse(right))
-        if (
-            letter.font == "name"
-            and {*known} <= {*self.arrays}
-            and not (value and self.find(self.whole(value)))
-        ):
+        arrays = any(a.font or a.base.isupper() for a in arguments)  # relu(x) is a function of each number
+        value = value and self.find(self.whole(value))
+        if letter.font == "name" and {*known} <= {*self.arrays} and arrays and not value:
             self.called[letter.base] = written(inner)
             return self._define_letter(letter, right, statement, label)
         if len(arguments) == 1 and self.find(arguments[0]) in self.arrays:

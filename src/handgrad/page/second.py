@@ -175,6 +175,7 @@ class Second:
         self.lengths = set()  # what was found of the lengths of indices
         self.hint = None  # the size of an identity that nothing else says
         self.noisy = set()  # the letters that have a value in each state of a law
+        self.first = set()  # where places count from, once a formula says so
         self.points = {}  # where the functions of vectors are used
         self.values, self.memo, self.count, self.active = {}, {}, itertools.count(), set()
         for item in filter(None, (part.strip() for part in re.split(r";|\n", self.letters))):
@@ -698,6 +699,7 @@ class Second:
             first = digits(clause.children[2]) if fresh and sign == "=" and high else None
             whole = self.sizes.get(written(high[0])) if first == "1" else None
             if whole and names[0] not in self.steps:  # from 1 to D: all entries of an axis
+                self.count_from(1)
                 pending = bound[names[0]] = inside[names[0]] = Pending(f"{names[0]}#{next(self.count)}")
                 pending.value = self.arange(self.long(whole), pending.name)
                 continue
@@ -1095,6 +1097,7 @@ class Second:
         if item.data == "factor":
             letter = letter_of(item)
             if digits_alone(item):
+                self.count_from(0)
                 return self.number(digits_alone(item))
             name = letter.base + "'" * letter.primes
             bare = not letter.below and not letter.above and not letter.font and not letter.accent
@@ -1122,6 +1125,11 @@ class Second:
         if value.open:
             raise Unjudged("an array as an index")
         return value
+
+    def count_from(self, first):
+        self.first = self.first or {first}
+        if first not in self.first:
+            raise Unjudged("places that count from 0, and from 1")
 
     def parts_of(self, item, n, env):
         """Of an index such as hK + c or 2i + 1 on an axis of length n: h and i run below n / K, c below K."""
