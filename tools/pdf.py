@@ -3,7 +3,7 @@
     python tools/pdf.py [SITE] [FILE]     by default _build/html and _build/the-transformer-by-hand.pdf
     python tools/pdf.py --only 9          one chapter, its exercises and solutions: _build/chapter-09.pdf
 
-Chromium prints every page of the table of contents; pypdf joins them. A link to another page of the book, or
+Chromium prints every page of the table of contents; pypdf joins them, and pikepdf packs the file. A link to another page of the book, or
 to a place in it, becomes one inside the file. The solutions stand at the end.
 """
 
@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
+import pikepdf
 import yaml
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, FloatObject, NameObject, NullObject
@@ -294,7 +295,15 @@ def make(site, root=ROOT, parts=None):
         sheet.compress_content_streams()
     writer.compress_identical_objects()
     writer.write(out)
-    return out.getvalue(), within, missing
+    return packed(out.getvalue()), within, missing
+
+
+def packed(pdf):
+    """The same file with its dictionaries compressed as well, which pypdf cannot write."""
+    out = io.BytesIO()
+    with pikepdf.open(io.BytesIO(pdf)) as file:
+        file.save(out, object_stream_mode=pikepdf.ObjectStreamMode.generate, recompress_flate=True)
+    return out.getvalue()
 
 
 def main(arguments=None):
