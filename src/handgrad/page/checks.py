@@ -197,7 +197,7 @@ class Given:
                 not letter
                 or letter.gradient
                 or reserved(letter)
-                or (known in reading.definitions or reading.operator(letter)[0])
+                or (known in reading.definitions or reading.operator(letter)[0] or reading.function(letter))
                 and len(items) == 2  # E(h) = … of a known E, a claim
                 or known in reading.definitions
                 and known not in reading.parts

@@ -607,7 +607,9 @@ class Sentence:
             return self.nabla(letter, items, bound), items[1:]
         if letter.font == "name" and name in ("Var", "Cov") and not letter.gradient:
             return self.expected(letter, items, bound)
-        if letter.font == "name" and name in EXTREMES and not letter.below and not letter.above:
+        if letter.font == "name" and name in EXTREMES and not letter.above:
+            if letter.below:
+                raise Unreadable(f"{name} over an index: only {name}(a, b), of numbers, is read")
             return self.extreme(name, items, bound)
         following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
         bracket = following is not None and following.children[0].data == "paren"

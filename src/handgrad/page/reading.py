@@ -295,7 +295,11 @@ class Reading:
         """
         found = self._resolved(letter)
         if found is None:
-            raise Unreadable(f"unknown letter {letter}{''.join('_' + written(t) for t in letter.below)}")
+            shown = f"{letter}{''.join('_' + written(t) for t in letter.below)}"
+            steps = f"; a sequence, as in t steps; {letter.base} (steps)" if "-1" in shown else ""
+            raise Unreadable(
+                f"unknown letter {shown}: declare it, as in {letter.base} (D), or define it{steps}"
+            )
         return found
 
     def array(self, name):
@@ -382,7 +386,10 @@ class Reading:
             body = body.entry(0, 0)
         if isinstance(body, Matrix):
             if letter.font not in WHOLE:
-                raise Unreadable(f"{label}: an array on the right of the number {letter}")
+                raise Unreadable(
+                    f"{label}: an array on the right of the number {letter}: write all its indices, "
+                    f"or a row in bold, as in \\mathbf{{{letter.base}}}_t"
+                )
             both = [(body.rows, "row"), (body.columns, "column")]
             own = [Place(n, r) for r, n in both if r.known != ()]
             if letter.font == "bold" and letter.base[0].islower() and len(own) == 2:
@@ -405,12 +412,14 @@ class Reading:
         free = [name for name, place in sentence.free.items() if place.range.known is None]
         if free or sentence.free:
             raise Unreadable(
-                f"{label}: {', '.join(sentence.free)} on the right of {name}, and not on the left"
+                f"{label}: {', '.join(sentence.free)} on the right of {name}, and not on the left: an index "
+                "without its sum, or a letter that nobody has declared"
             )
         if name in self.parts or any(_literal(p) is not None for p in places):
             places, body = self._part(name, tuple(places), axes, body, label)
         self.definitions[name] = Definition(name, tuple(places), body, label)
         beside = statement.words.lower().startswith(("with", "where")) or not label
+        beside = beside or any(kind == "gradient" for kind, _, _ in entries_of(body))
         if self.last is None or not beside:
             self.last = name  # what the running text defines, or a line behind "with", is not the output
         return name

@@ -237,6 +237,7 @@ class Second:
         if statement.relations[:1] != ("=",) or statement.opens((*CONDITIONS, *CLAIMING)):
             return False
         beside = beside or statement.opens(DEFINING)
+        beside = beside or any(t.type == "D" for t in statement.sides[1])  # made of gradients: no output
         items = items_of(parse(statement.sides[0])) or [None]
         if any(not hasattr(item, "data") or item.data != "factor" for item in items):
             return False

@@ -105,6 +105,8 @@ def _read(formulas, letters, columns):
                 raise Unreadable(
                     f"{min(used)} is used above, where it is free: d{min(used)} for its gradient?"
                 )
+            if primed := [n for n in new if n.rstrip("'") in given.reading.definitions]:
+                raise Unreadable(f"{primed[0]} would be a new letter: write a derivative as dy/dx")
         except Unreadable as error:
             return [*steps, _Step(formula, label, error=_without(label, error))]
         if new:
@@ -124,12 +126,12 @@ def _readable(steps):
 
 
 def with_upright_d(tex, letters=""):
-    r"""The formula with \mathrm d for the d of a gradient, such as dx or d\mathbf{x}; not in an index.
+    r"""The formula with \\mathrm d for the d of a gradient, such as dx or d\mathbf{x}; not in an index.
 
-    Where d is one of the letters, it is a gradient's only if nothing stands between.
+    Where d is one of the letters, it is a gradient's only if nothing stands between. In dy/dx it is a ∂.
     """
     with contextlib.suppress(Unreadable):
-        tokens, places, depth = scan(tex), [], [False]
+        tokens, changes, depth = scan(tex), {}, [False]
         for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None]):
             if token.type == "LBRACE":
                 depth.append(depth[-1] or before is not None and before.type == "SUB")
@@ -139,10 +141,25 @@ def with_upright_d(tex, letters=""):
                 close = tex[token.end : after.start].strip("{") == "" and tex[token.start] == "d"
                 known = re.search(r"\bd\b", letters) and after.start > token.end
                 if after.type in ("LETTER", "FONT", "ACCENT") and close and not known:
-                    places.append(token.start)
-        for place in reversed(places):
-            tex = f"{tex[:place]}\\mathrm{{d}}{tex[place + 1 :]}"
+                    changes[token[2:]] = r"\mathrm{d}"
+        changes |= dict.fromkeys(_of_quotients(tokens), r"\partial ")
+        for (start, end), new in sorted(changes.items(), reverse=True):
+            tex = tex[:start] + new + tex[end:]
     return tex
+
+
+def _of_quotients(tokens):
+    """Where the two d of dy/dx stand, for each fraction of this form."""
+    for place, token in enumerate(tokens):
+        if token.type == "FRAC":
+            depth, opened = 0, []
+            for inner, after in zip(tokens[place + 1 :], tokens[place + 2 :]):
+                depth += {"LBRACE": 1, "RBRACE": -1}.get(inner.type, 0)
+                opened += [after] * (depth == 1 and inner.type == "LBRACE")
+                if depth == 0 and len(opened) == 2:
+                    break
+            if all(d.type == "D" or (d.type, d.value) == ("LETTER", "d") for d in opened):
+                yield from (d[2:] for d in opened)
 
 
 def _formulas(text):
