@@ -12,7 +12,7 @@ OFFERED = {
     "random_values evaluate",
     "handgrad.algebra": "namespace check_array check_like like root pi error_function scatter_add",
     "handgrad.ops.table": "Op shape NUMERIC_SIZES",
-    "handgrad.check": "prove differences autograd measured Pair Proof Differences Autograd TOLERANCE "
+    "handgrad.check": "prove differences autograd module measured Pair Proof Differences Autograd TOLERANCE "
     "AUTOGRAD_TOLERANCE",
     "handgrad.mistakes": "edited changed",
     "handgrad.mistakes.mutations": "wrong_backwards Mutant",

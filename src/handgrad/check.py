@@ -94,6 +94,41 @@ def autograd(op, rng, inputs=None, options=None, device="cpu", sizes=None, toler
     return Autograd(op, rng, inputs, options, device, sizes, tolerance)(op.backward)
 
 
+def module(function, *inputs, seed=0, batch=None, draws=None, device="cpu", tolerance=TOLERANCE[15]):
+    """Compare the gradients of somebody's PyTorch code with central differences, however it may be used.
+
+    function: a torch.nn.Module, a subclass of torch.autograd.Function, or a function of tensors. inputs: what
+    it is called with. Of tensors, shape and kind count: it is differentiated by those that require a
+    gradient, or else by all floating ones, and by the parameters of a module that do. These are drawn, in
+    float64, three times: inputs normal, parameters around their values. The others stay as they are.
+
+    batch: the names of the inputs whose first axis is the batch; if left out, those with a first axis as long
+    as that of the first input, but no vectors of floats. A batch of 1 is tried, and one of more.
+    draws: {name: function (rng, shape) -> array} for inputs that may not be any number.
+
+    The gradient from above is random. The same backward must then give the same for inputs and gradients from
+    above with gaps or transposed in memory, for expanded ones and zeros; where only some tensors require a
+    gradient; a second time; after another forward; in float32, up to `modules.FLOAT32_TOLERANCE`. It may
+    change nothing in place, and an input that changes after the forward must be refused, as that does which
+    `ctx.save_for_backward` saves.
+
+    Returns the worst relative error against differences. Raises AssertionError, the smallest case first, in
+    at most ten lines that say gradient, case, expected, got and entry; ValueError for a forward that raises,
+    or gives infinite or random numbers; TypeError for what is no function of tensors; ModuleNotFoundError
+    without PyTorch.
+
+    The forward is a black box: a wrong one passes with the right gradient of what it computes. Second
+    derivatives are not asked for.
+
+    >>> import torch
+    >>> module(torch.nn.Linear(4, 3), torch.ones(5, 4)) < 1e-8
+    True
+    """
+    from .modules import judged
+
+    return judged(function, inputs, seed, batch, draws or {}, device, tolerance)
+
+
 def measured(function, x, step=1e-5):
     """The derivative of a function of one array by each number of it, by central differences in float64.
 
