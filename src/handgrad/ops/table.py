@@ -70,7 +70,7 @@ class Op:
     ...     return 2 * x, {}
     >>> def double_backward(dy, cache):
     ...     return 2 * dy
-    >>> op = Op(double, inputs=dict(x="... D"), sizes=dict(T=2, D=3), leading=("T", "B T"))
+    >>> op = Op(double, double_backward, inputs=dict(x="... D"), sizes=dict(T=2, D=3), leading=("T", "B T"))
     >>> op.shapes(op.sizes)
     {'x': (2, 3)}
     >>> from handgrad.check import prove
