@@ -1,6 +1,7 @@
 """`check.module` on trial: it accepts the layers of PyTorch, and refuses what gradcheck lets pass."""
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import optree
@@ -149,6 +150,12 @@ LET_PASS = [  # function, what gradcheck is given, the first words of check.modu
     (Squared, (X, W), "dW, a batch of 1: expected "),
     (RMSNorm, (X,), "dx, a batch of 1: expected "),
 ]
+
+
+def test_the_page_has_a_row_for_each():
+    page = (Path(__file__).parents[2] / "book" / "own_layer.md").read_text(encoding="utf-8")
+    rows = page.partition("| why `gradcheck` passes it |")[2].partition("\n\n")[0].strip().splitlines()
+    assert len(rows) - 1 == len(LET_PASS), "the first is the line below the head"
 
 
 @pytest.mark.parametrize("wrong, inputs, words", LET_PASS, ids=lambda x: getattr(x, "__name__", ""))
