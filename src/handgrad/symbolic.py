@@ -1,12 +1,14 @@
 """The array functions our formulas use, over object arrays of SymPy expressions or mpmath numbers.
 
-A symbol has no size that one could compare, so three functions are redefined for symbols: `max` and
-`maximum` return an unknown real constant for each slice (softmax may not depend on which, and `check.prove`
-asks that it does not), and `where` under a condition such as x > 0 returns an expression with the indicator
-`step`, whose derivative is 0 away from the kink.
+A symbol has no size that one could compare. So `max` returns an unknown real constant for each slice (softmax
+may not depend on which, and `check.prove` asks that it does not), and the larger of two such is unknown too.
+What else asks for an order, `where` under a condition such as x > 0, `maximum`, `minimum`, `clip`, `abs` and
+`sign`, returns an expression with the indicator `step`, whose derivative is 0 away from the kink.
 """
 
 import itertools
+from builtins import abs as abs_of
+from builtins import all as all_of
 from builtins import any as any_of
 from builtins import max as max_of
 from builtins import min as min_of
@@ -16,25 +18,67 @@ import mpmath
 import numpy as np
 import optree
 import sympy
+from array_api_compat.numpy import cumulative_sum  # noqa: F401
 from numpy import (  # noqa: F401  (these work on object arrays as they are)
+    all,
     any,
     arange,
     asarray,
     broadcast_to,
     concat,
+    diff,
+    expand_dims,
     flip,
     int64,
     mean,
+    moveaxis,
+    ones_like,
     permute_dims,
+    prod,
+    repeat,
     reshape,
     roll,
+    square,
+    squeeze,
     stack,
     sum,
     take,
+    take_along_axis,
+    tile,
+    tril,
+    triu,
     zeros_like,
 )
 
 _fresh = itertools.count()
+
+INSTEAD = dict(
+    relu="xp.where(xp.greater(x, 0), x, 0)",
+    sigmoid="1 / (1 + xp.exp(-x))",
+    softmax="what handgrad.ops.softmax does",
+    logaddexp="xp.log(xp.exp(x) + xp.exp(y))",
+    rsqrt="1 / xp.sqrt(x)",
+    pow="x ** n",
+    sinh="(xp.exp(x) - xp.exp(-x)) / 2",
+    cosh="(xp.exp(x) + xp.exp(-x)) / 2",
+    tan="xp.sin(x) / xp.cos(x)",
+    cumsum="xp.cumulative_sum(x, axis=axis)",
+    einsum="@, .mT and xp.sum",
+    matmul="x @ y",
+    zeros="xp.zeros_like of an array of this shape",
+    ones="xp.ones_like of an array of this shape",
+    logical_and="one xp.where in another",
+    logical_or="one xp.where in another",
+    argmax="that as an integer array among the options: symbols have no order",
+    argsort="that as an integer array among the options: symbols have no order",
+    sort="that as an integer array among the options: symbols have no order",
+)
+"""What to write for functions that others have."""
+
+
+def __getattr__(name):
+    remedy = INSTEAD.get(name, "what dir(handgrad.symbolic) offers: NumPy, PyTorch and symbols have it")
+    raise AttributeError(f"symbols have no {name}: write {remedy}", name=name)
 
 
 class NotProved(AssertionError):
@@ -93,6 +137,8 @@ tanh = _elementwise(sympy.tanh, mpmath.tanh)
 sin = _elementwise(sympy.sin, mpmath.sin)
 cos = _elementwise(sympy.cos, mpmath.cos)
 erf = _elementwise(sympy.erf, mpmath.erf)
+log1p = _elementwise(lambda e: sympy.log(1 + e), mpmath.log1p)
+expm1 = _elementwise(lambda e: sympy.exp(e) - 1, mpmath.expm1)
 isfinite = np.vectorize(lambda e: e not in (sympy.oo, -sympy.oo, mpmath.inf, -mpmath.inf), otypes=[bool])
 
 
@@ -131,8 +177,36 @@ def max(x, axis=None, keepdims=False):
 
 
 def maximum(x, y):
-    """The larger of two arrays or numbers, entry by entry: of symbols, again an unknown real constant."""
-    return max(np.stack(np.broadcast_arrays(x, y)), axis=0)
+    """The larger of two arrays or numbers, entry by entry; of two unknown maxima, again an unknown one."""
+    pairs = np.broadcast_arrays(x, y)
+    if all_of(_is_unknown_maximum(e) for part in pairs for e in part.flat):
+        return max(np.stack(pairs), axis=0)
+    return where(greater(x, y), x, y)
+
+
+def _is_unknown_maximum(e):
+    return e == -sympy.oo or (isinstance(e, sympy.Symbol) and e.name.startswith("max"))
+
+
+def minimum(x, y):
+    """The smaller of two arrays or numbers, entry by entry."""
+    return where(greater(x, y), y, x)
+
+
+def clip(x, min=None, max=None):
+    """x where it lies between min ≤ max, else the nearer of the two; None is no bound."""
+    below = 0 if min is None else where(greater(min, x), min - x, 0)
+    return x + below + (0 if max is None else where(greater(x, max), max - x, 0))
+
+
+def abs(x):
+    """|x|, entry by entry."""
+    return where(greater(x, 0), x, -x)
+
+
+def sign(x):
+    """1 where x > 0, −1 where x < 0."""
+    return where(greater(x, 0), 1, where(less(x, 0), -1, 0))
 
 
 def full_like(x, value):
@@ -150,6 +224,16 @@ def min(x):
 def greater(x, y):
     """x > y, entry by entry, left as relations between expressions."""
     return np.greater(x, y, dtype=object)
+
+
+def greater_equal(x, y):
+    """x ≥ y, entry by entry, left as relations between expressions."""
+    return np.greater_equal(x, y, dtype=object)
+
+
+def less(x, y):
+    """x < y, entry by entry, left as relations between expressions."""
+    return np.less(x, y, dtype=object)
 
 
 def less_equal(x, y):
@@ -231,16 +315,16 @@ def is_zero(expression):
     It is not if its value at one of three random points, computed with 50 digits, is not. Otherwise every
     exp(u), erf(u), step(u), ... , every reciprocal 1/u and every root √u becomes a symbol r of its own. What
     remains is a polynomial. It is reduced by r u = 1 for reciprocals and r² = u for roots, outermost first,
-    and by r² = r for steps, of which step(-u) is 1 - step(u) and step(u²) is 1. All its coefficients must
-    cancel: then the expression is 0. What is left to doubt is left to SymPy's simplify, and then to 30 more
-    points, since a wrong step may show at few of them.
+    and by r² = r for steps, of which step(-u) is 1 - step(u), step(u²) is 1 and step(u) step(u + 1) is
+    step(u). All its coefficients must cancel: then the expression is 0. What is left to doubt is left to
+    SymPy's simplify, and then to 30 more points, since a wrong step may show at few of them.
     """
     expression = sympy.sympify(expression)
     rng = np.random.default_rng(0)
     its_parts = parts(expression)
 
     def differs(points):
-        return any_of(abs(_values(its_parts, rng)[expression].evalf(50)) > 1e-30 for _ in range(points))
+        return any_of(abs_of(_values(its_parts, rng)[expression].evalf(50)) > 1e-30 for _ in range(points))
 
     def undecided():
         return True if sympy.simplify(expression) == 0 else False if differs(30) else None
@@ -257,7 +341,7 @@ def is_zero(expression):
         if key not in opaque:
             opaque[key] = sympy.Dummy()
             powers.append((opaque[key], *key))
-        return opaque[key] ** abs(exponent.p)
+        return opaque[key] ** abs_of(exponent.p)
 
     def exponential(term):  # exp(n u/m) as a power of exp(u/m), with u written out and of one sign
         n, u = term.as_coeff_Mul()
@@ -293,7 +377,11 @@ def is_zero(expression):
     for symbol, base, sign, denominator in reversed(powers):
         place, base = ring.symbols.index(symbol), ring.from_expr(base)
         remaining = [part for p in remaining for part in _reduce(p, ring, place, base, sign, denominator)]
-    steps = {ring.symbols.index(r) for e, r in opaque.items() if isinstance(e, step) and r in ring.symbols}
+    steps = {
+        ring.symbols.index(r): e.args[0]
+        for e, r in opaque.items()
+        if isinstance(e, step) and r in ring.symbols
+    }
     if not any_of(_is_left(p, steps) for p in remaining):
         return True
     return undecided()
@@ -302,15 +390,25 @@ def is_zero(expression):
 def _vanishes_nowhere_wide(u):
     """Whether u is 0 at single points at most, no region: analytic, and not 0 at a random point."""
     value = _values(parts(u), np.random.default_rng(0))[u]
-    return not u.has(step, sympy.Abs) and abs(value.evalf(50)) > 1e-30
+    return not u.has(step, sympy.Abs) and abs_of(value.evalf(50)) > 1e-30
 
 
-def _is_left(p, places):
-    """Whether a term of the polynomial p is left where r² = r for the generators at these places."""
+def _is_left(p, steps):
+    """Whether a term of the polynomial p is left where r² = r for steps, and step(u) step(u + 1) = step(u).
+
+    steps: {place of the generator: u} of step(u).
+    """
+    below = {
+        place: [other for other, v in steps.items() if (u - v).is_positive] for place, u in steps.items()
+    }
     by_monomial = {}
     for monomial, coefficient in p.terms():
-        reduced = tuple(min_of(k, 1) if place in places else k for place, k in enumerate(monomial))
-        by_monomial[reduced] = by_monomial.get(reduced, 0) + coefficient
+        reduced = list(monomial)
+        for place in steps:
+            reduced[place] = min_of(monomial[place], 1)
+            if any_of(monomial[lower] for lower in below[place]):
+                reduced[place] = 0
+        by_monomial[tuple(reduced)] = by_monomial.get(tuple(reduced), 0) + coefficient
     return any_of(by_monomial.values())
 
 
@@ -330,6 +428,6 @@ def _reduce(p, ring, place, base, sign, denominator):
         members = [k for k in by_power if k % denominator == remainder]
         if members:
             reference = min_of(members) if sign > 0 else max_of(members)
-            shift = {k: abs(k - reference) // denominator for k in members}
+            shift = {k: abs_of(k - reference) // denominator for k in members}
             classes.append(sum_of((by_power[k] * base ** shift[k] for k in members), ring.zero))
     return classes
