@@ -104,6 +104,40 @@ def test_make_help_lists_every_command():
     assert set(re.findall(r"^  make (\w+)", run.stdout, re.M)) == make_targets()
 
 
+def recipe(target):
+    """What `make TARGET` runs of the environment, but for what it depends on, as a reader types it there."""
+    command = ["make", "-n", "-o", "lint", "-o", "there/.ready", target, "VENV=there"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = re.findall(r"^there/bin/(.*)", run.stdout, re.M)
+    return [line.replace(f'"{ROOT}/tools/lab_settings"', "tools/lab_settings") for line in lines]
+
+
+def test_the_lines_without_make_are_those_of_the_makefile():
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `make (\w+)` \| (`(?:python|jupyter).*) \|$", page, re.M)
+    assert [target for target, _ in rows] == ["book", "test", "lab", "progress"]
+    for target, lines in rows:
+        assert re.findall(r"`([^`]+)`", lines) == recipe(target)
+
+
+def test_make_pip_and_uv_install_the_same():
+    makefile, page = ((ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "README.md"))
+    (made,) = re.findall(r"-m pip install (-r .*)", makefile)
+    assert re.findall(r"\b(python -m|uv) pip install (-r [^`\n]*)", page) == [
+        ("uv", made),
+        ("python -m", made),
+    ]
+    assert all((ROOT / file).is_file() for file in re.findall(r"-[rc] (\S+)", made))
+
+
+def test_the_extras_that_are_named_are_those_that_there_are():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    page, table = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "book/api.md"))
+    (named,) = re.findall(r"The rest are extras: ([^.]*)\.", page)
+    assert re.findall(r"`(\w+)`", named) == [*extras]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.M) == [*extras]
+
+
 @pytest.mark.parametrize("python", ["/nowhere/python3", "false"])
 def test_without_a_python_make_says_what_is_missing(python, tmp_path):
     command = ["make", "lint", f"PYTHON={python}", f"VENV={tmp_path}/venv"]
