@@ -1,10 +1,11 @@
 """Print the built book into one PDF, with bookmarks, page numbers, and links from page to page.
 
-    python tools/pdf.py [SITE] [FILE]     by default _build/html and _build/the-transformer-by-hand.pdf
+    python tools/pdf.py [SITE] [FILE]     by default _build/html, and in it the-transformer-by-hand.pdf
     python tools/pdf.py --only 9          one chapter, its exercises and solutions: _build/chapter-09.pdf
 
-Chromium prints every page of the table of contents; pypdf joins them, and pikepdf packs the file. A link to another page of the book, or
-to a place in it, becomes one inside the file. The solutions stand at the end.
+Chromium prints every page of the table of contents; pypdf joins them, and pikepdf packs the file. A link to
+another page of the book, or to a place in it, becomes one inside the file. The solutions stand at the end. The
+first page of the site links the file in it, until that page is built anew.
 """
 
 import argparse
@@ -306,18 +307,28 @@ def packed(pdf):
     return out.getvalue()
 
 
+def linked(page, href, pages):
+    """The HTML of the first page, with a link to the PDF."""
+    link = f'Or take <a href="{href}" download>all of it as one PDF</a>, {pages} pages.'
+    shown, places = re.subn(
+        r'<span class="as-pdf".*?</span>', f'<span class="as-pdf">{link}</span>', page, flags=re.DOTALL
+    )
+    if places != 1:
+        raise ValueError(f"the first page: expected one place for a link to the PDF, got {places}")
+    return shown
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("site", type=Path, nargs="?", default=ROOT / "_build/html")
-    parser.add_argument("file", type=Path, nargs="?", help="where it goes, if not into _build")
+    parser.add_argument("file", type=Path, nargs="?", help="where it goes, if not into the site")
     parser.add_argument("--only", type=int, metavar="N", help="of chapter N alone")
     given = parser.parse_args(arguments)
-    site, name = given.site.resolve(), "the-transformer-by-hand"
-    if given.only:
-        name = f"chapter-{given.only:02d}"
-    file = given.file or ROOT / f"_build/{name}.pdf"
+    site = given.site.resolve()
+    whole = site / "the-transformer-by-hand.pdf"
+    file = given.file or (ROOT / f"_build/chapter-{given.only:02d}.pdf" if given.only else whole)
     try:
         parts = contents(ROOT, site)
         if given.only:
@@ -332,6 +343,10 @@ def main(arguments=None):
     file.write_bytes(pdf)
     pages = len(PdfReader(io.BytesIO(pdf)).pages)
     print(f"{file}: {pages} pages, {len(pdf) / 1e6:.1f} MB, {within} links inside")
+    if file == whole:
+        first = site / parts[0][1][0]
+        shown = linked(first.read_text(encoding="utf-8"), os.path.relpath(whole, first.parent), pages)
+        first.write_text(shown, encoding="utf-8")
     for page, place in missing:
         print(f"no such place: {page}#{place}", file=sys.stderr)
     return 0

@@ -201,6 +201,12 @@ def test_a_workflow_uses_what_is_pinned_and_runs_what_there_is(path):
             assert name != ".ci/run" or (ROOT / ".ci/run").exists()
 
 
+@pytest.mark.parametrize("name, file", [("pages", "_build/html"), ("release", "_build/html/*.pdf")])
+def test_the_site_that_is_published_holds_its_pdf(name, file):
+    text = (ROOT / f".github/workflows/{name}.yml").read_text(encoding="utf-8")
+    assert text.index("run: make book pdf\n") < text.index(file)
+
+
 def test_buttons_lead_to_the_one_address_that_is_named():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))

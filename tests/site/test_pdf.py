@@ -1,11 +1,12 @@
 """The book as one PDF: every page is in it, numbered and marked, and its links lead inside."""
 
 import io
+import re
 from pathlib import Path
 
 import pdf
 import pytest
-from pypdf import PdfReader
+from pypdf import PdfReader, PdfWriter
 from test_site import CHROMIUM, REQUIRED, SITE
 
 pytestmark = [
@@ -53,6 +54,26 @@ def test_links_between_pages_and_to_places_lead_inside(made):
     assert missing == [] and within > 20
     assert any(goal >= first["Notation"] for goal in goals), "to another page"
     assert any(first["9. Masks"] < goal < first["Notation"] for goal in goals), "to a place in the same"
+
+
+def test_the_first_page_links_the_pdf_that_is_made_of_its_build(tmp_path, monkeypatch):
+    blank, data, first = PdfWriter(), io.BytesIO(), tmp_path / "book/intro.html"
+    blank.add_blank_page(100, 100)
+    blank.write(data)
+    monkeypatch.setattr(pdf, "contents", lambda root, site: [("", ["book/intro.html"])])
+    monkeypatch.setattr(pdf, "make", lambda site, parts: (data.getvalue(), 0, []))
+    first.parent.mkdir()
+    first.write_text(Path(pdf.ROOT, "book/intro.md").read_text(encoding="utf-8"))
+    unlinked = first.read_text()
+    assert pdf.main([str(tmp_path), str(tmp_path / "elsewhere.pdf")]) == 0 and first.read_text() == unlinked
+    for _ in range(2):  # it may be printed twice
+        assert pdf.main([str(tmp_path)]) == 0
+        (href,) = re.findall(r'<span class="as-pdf">.*<a href="([^"]*)".*, 1 pages', first.read_text())
+        assert href == "../the-transformer-by-hand.pdf"
+        assert (first.parent / href).read_bytes() == data.getvalue()
+    first.write_text("a page without a place for it")
+    with pytest.raises(ValueError, match="expected one place"):
+        pdf.main([str(tmp_path)])
 
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch, capsys):
