@@ -84,6 +84,17 @@ function showWhereWeAre() {
   if (top < 0 || bottom > window.innerHeight) sidebar.scrollTop += top - window.innerHeight / 3;
 }
 
+// offline.js keeps what is visited. When it begins, it is told what this page has loaded already.
+function keepForOffline() {
+  const keeper = navigator.serviceWorker;
+  if (!keeper || !location.protocol.startsWith("http")) return; // a page from a disk is there anyway
+  keeper.addEventListener("controllerchange", () => {
+    const loaded = performance.getEntriesByType("resource").map((resource) => resource.name);
+    keeper.controller.postMessage([location.href, ...loaded]);
+  });
+  keeper.register(`${document.documentElement.dataset.content_root}offline.js`).catch(() => {});
+}
+
 function whenReady() {
   for (const stop of document.querySelectorAll("button.copybtn, a.headerlink")) stop.tabIndex = -1;
   fit();
@@ -95,6 +106,7 @@ function whenReady() {
   filterEntries();
   enlargeFigures();
   showWhereWeAre();
+  keepForOffline();
 }
 
 printInLight();

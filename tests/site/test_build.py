@@ -11,6 +11,8 @@ import nbformat.v4 as nb
 import pytest
 import yaml
 
+from book._ext import offline
+
 ROOT = Path(__file__).parents[2]
 JUPYTER_BOOK = Path(sys.executable).parent / "jupyter-book"
 FIGURE = "from handgrad.course.figures import subplots\nfig, ax = subplots()\nax.plot([0, 1])\nfig"
@@ -59,6 +61,8 @@ def test_a_sound_notebook_builds(tmp_path):
     assert status == 0, log
     html = (tmp_path / "_build/html/notebooks/page.html").read_text()
     assert 'alt="a rising line"' in html and "Figure 1." in html and "A line." in html
+    site = tmp_path / "_build/html"
+    assert (site / "offline.js").read_text(encoding="utf-8") == offline.named(site)
 
 
 def test_each_fault_is_a_warning_at_its_page_and_stops_the_build(tmp_path, subtests):

@@ -111,7 +111,8 @@ class Visit:
 
     def __init__(self, browser, address, path):
         self.path, self.foreign, self.errors, self.weight = path, [], [], 0
-        self.context = browser.new_context(viewport=WIDE, color_scheme="light", reduced_motion="reduce")
+        look = dict(viewport=WIDE, color_scheme="light", reduced_motion="reduce")
+        self.context = browser.new_context(**look, service_workers="block")  # test_offline.py lets it in
         self.context.route("**/*", functools.partial(self._allow, address))
         self.page = self.context.new_page()
         self.page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
