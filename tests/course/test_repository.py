@@ -1,5 +1,6 @@
 """The repository as a stranger finds it: complete, self-contained, and saying only what is so."""
 
+import json
 import os
 import re
 import shutil
@@ -128,6 +129,20 @@ def test_make_pip_and_uv_install_the_same():
         ("python -m", made),
     ]
     assert all((ROOT / file).is_file() for file in re.findall(r"-[rc] (\S+)", made))
+
+
+def test_the_container_has_a_python_that_is_checked_and_the_environment_of_make():
+    container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text(encoding="utf-8"))
+    documented = {"name", "image", "remoteEnv", "postCreateCommand", "customizations"}
+    assert {"image", "postCreateCommand"} <= set(container) <= documented
+    workflow = yaml.safe_load((ROOT / ".github/workflows/check.yml").read_text(encoding="utf-8"))
+    versions = workflow["jobs"]["elsewhere"]["strategy"]["matrix"]["python"]
+    assert container["image"] in {f"mcr.microsoft.com/devcontainers/python:{version}" for version in versions}
+    (made,) = re.findall(r"^make (\S+)$", container["postCreateCommand"])
+    anew = ["make", "-n", "-B", made]
+    run = subprocess.run(anew, cwd=ROOT, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True)
+    python = container["customizations"]["vscode"]["settings"]["python.defaultInterpreterPath"]
+    assert f"\n{python} -m pip install -r requirements.txt" in run.stdout
 
 
 def test_the_extras_that_are_named_are_those_that_there_are():
