@@ -4,12 +4,13 @@
 const OWN = `handgrad ${registration.scope} `; // other books of the same host keep theirs
 const KEPT = `${OWN}BUILD`; // offline.py writes here what names the build: of another, nothing is shown
 
-async function fetched(request, rest) {
+// The answer to a request, during an event, which does not end before the answer is kept.
+async function answer(request, event) {
   const kept = await caches.open(KEPT);
   try {
-    const answer = await fetch(request);
-    if (answer.status === 200) rest(kept.put(request, answer.clone()).catch(() => {})); // the disk may be full
-    return answer;
+    const fetched = await fetch(request);
+    if (fetched.status === 200) event.waitUntil(kept.put(request, fetched.clone()).catch(() => {})); // a full disk
+    return fetched;
   } catch (error) {
     const before = await kept.match(request, { ignoreSearch: request.mode === "navigate" });
     if (before) return before;
@@ -23,16 +24,10 @@ async function begin() {
   await clients.claim();
 }
 
-const isOurs = (address) => address.startsWith(registration.scope);
-
 addEventListener("install", () => skipWaiting());
 addEventListener("activate", (event) => event.waitUntil(begin()));
-addEventListener("fetch", (event) => {
-  const rest = (promise) => event.waitUntil(promise);
-  if (event.request.method === "GET" && isOurs(event.request.url)) event.respondWith(fetched(event.request, rest));
-});
-// What a page had loaded before this began.
-addEventListener("message", (event) => {
-  const rest = (promise) => event.waitUntil(promise);
-  rest(Promise.allSettled(event.data.filter(isOurs).map((address) => fetched(new Request(address), rest))));
-});
+addEventListener("fetch", (event) => event.respondWith(answer(event.request, event)));
+// The addresses of what a page had loaded before this began.
+addEventListener("message", (event) =>
+  event.waitUntil(Promise.allSettled(event.data.map((address) => answer(new Request(address), event)))),
+);
