@@ -12,7 +12,6 @@ from numbers import Real
 
 import array_api_compat
 import numpy as np
-import scipy.special
 import sympy
 
 from . import symbolic
@@ -73,7 +72,9 @@ def error_function(x):
         return symbolic.erf(x)
     if is_torch(x):
         return xp.erf(x)
-    return xp.asarray(scipy.special.erf(np.asarray(x)))
+    from scipy.special import erf  # where it is used: in a browser, loading it takes a second
+
+    return xp.asarray(erf(np.asarray(x)))
 
 
 def scatter_add(index, values, rows):

@@ -167,3 +167,9 @@ def test_a_pack_holds_its_files():
     }
     assert "torch" in book["elsewhere.txt"].decode().split()
     assert manual.read(book["brython/data/brython_stdlib.js"].decode())
+
+
+def test_the_page_starts_without_scipy():
+    """Loading it there takes a second; what needs an error function loads it then."""
+    lines = "import sys, handgrad.course.judge, handgrad.page.sheet; sys.exit('scipy' in sys.modules)"
+    subprocess.run([sys.executable, "-c", lines], check=True)
