@@ -20,6 +20,8 @@ from .functions import NAMED, named, scripts_of, two_ways
 from .tree import Unreadable, only, parse
 
 EXTREMES = {"min", "max"}
+LOSSES = ("L", "ell")
+"""What a loss is called that nobody defines."""
 WHOLE = ("bold", "sans", "cal", "whole")
 """The fonts of a letter that stands for an array; ``whole`` for one in no font, as in Y = X W."""
 
@@ -445,6 +447,15 @@ class Sentence:
     def both(self, f, a, b):
         """f of two values, entry by entry; a number goes with every entry, a row with every row."""
         if isinstance(a, Matrix) and isinstance(b, Matrix):
+            if (
+                self.reading.columns
+                and () in (a.columns.known, b.columns.known)
+                and a.rows.known == b.rows.known
+            ):
+                if a.rows.known in (a.columns.known, b.columns.known):
+                    raise Unreadable(
+                        "a vector beside a square matrix: to be added to each row, or to each column?"
+                    )
             a, b = stretched(a, b), stretched(b, a)
             a.rows.join(b.rows, "two arrays, entry by entry: the rows")
             a.columns.join(b.columns, "two arrays, entry by entry: the columns")
@@ -1032,6 +1043,8 @@ class Sentence:
         if not isinstance(value, Matrix) or entrywise:
             exponent = self.scalar(self.expr(tree, bound))
             return self.each(lambda x: power(x, exponent), value)
+        if () in (value.rows.known, value.columns.known):
+            return self.raised(value, tree, bound, entrywise=True)
         if digits(tree) == "2":
             return self.matmul(value, value)
         if value.diagonal:

@@ -8,6 +8,7 @@ t is the same everywhere; and a definition printed for one token, x̂_j, holds f
 import re
 
 from .meaning import (
+    LOSSES,
     STEPS,
     WHOLE,
     Array,
@@ -56,6 +57,7 @@ class Reading:
         self.last = None
         self.apart = _in_both_cases(letters) | _in_both_cases(" ".join([letters, *printed]), "sf|cal")
         self.parts = {}  # of a letter that is defined at 2i and at 2i + 1: what is defined so far
+        self.slopes = set()  # what is made of gradients, and is no output
         self.first = None  # where places count from, once a formula says so
         self.called = {}  # of a letter such as f(Q, K), what stands in its brackets
         self.kinks = None  # a set: derivatives are taken away from kinks, which are put into it
@@ -306,7 +308,7 @@ class Reading:
         return self.numbers.get(name) or self.arrays[name]
 
     def squared(self, letter):
-        return f"{self.key(letter._replace(above=(), below=(), gradient=False), False)}^2" in self.numbers
+        return (self.find(letter._replace(gradient=False)) or "").endswith("^2")
 
     def function(self, letter):
         """The function that a letter names: a `Definition` with an argument, a name, or None."""
@@ -331,7 +333,7 @@ class Reading:
         return len(name) == 1 and name.islower()
 
     def is_loss(self, letter):
-        plain = letter.base == "L" and not letter.below and not letter.above and letter.font in ("", "cal")
+        plain = letter.base in LOSSES and not letter.below and not letter.above and letter.font in ("", "cal")
         return plain and self.find(letter) is None
 
     # ---- definitions
@@ -358,9 +360,11 @@ class Reading:
         if known is not None and known[0] in self.definitions and known[0] not in self.parts:
             raise Unreadable(f"{label}: two definitions of one letter, {known[0]}")
         sentence, squared = Sentence(self), False
-        if known is None and letter.font in ("", "name") and not letter.below:
+        if known is None and letter.font in ("", "name") and all(map(self.names, letter.below)):
             value = Sentence(self).expr(parse(right), {})
             if isinstance(value, Matrix) and not value.single:
+                if self.is_size(letter):
+                    raise Unreadable(f"{label}: {letter} is a size already: call one of them otherwise")
                 letter = letter._replace(font="whole")
                 known = self._resolved(letter)
         if known is not None:
@@ -419,7 +423,9 @@ class Reading:
             places, body = self._part(name, tuple(places), axes, body, label)
         self.definitions[name] = Definition(name, tuple(places), body, label)
         beside = statement.words.lower().startswith(("with", "where")) or not label
-        beside = beside or any(kind == "gradient" for kind, _, _ in entries_of(body))
+        if takes_derivatives(body) or self.slopes & {*names_in(body)}:
+            self.slopes.add(name)
+            beside = True
         if self.last is None or not beside:
             self.last = name  # what the running text defines, or a line behind "with", is not the output
         return name
@@ -752,6 +758,13 @@ def entries_of(t):
     elif isinstance(t, tuple) and not isinstance(t, Definition):
         for part in t:
             yield from entries_of(part)
+
+
+def takes_derivatives(t):
+    """Whether a Term holds a gradient or a derivative."""
+    if isinstance(t, Term) and t.kind in ("gradient", "partial"):
+        return True
+    return isinstance(t, tuple) and not isinstance(t, Definition) and any(map(takes_derivatives, t))
 
 
 def names_in(t):

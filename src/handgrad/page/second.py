@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .functions import NAMED, reserved
-from .meaning import Letter, clauses, digits, in_brackets, is_gradient, items_of, letter_of, written
+from .meaning import LOSSES, Letter, clauses, digits, in_brackets, is_gradient, items_of, letter_of, written
 from .reading import ITEM, letter_named, qualifier
 from .tree import CLAIMING, CONDITIONS, DEFINING, Unreadable, by_rows, conditions_in, only, parse, scan, split
 
@@ -175,6 +175,7 @@ class Second:
         self.lengths = set()  # what was found of the lengths of indices
         self.hint = None  # the size of an identity that nothing else says
         self.noisy = set()  # the letters that have a value in each state of a law
+        self.of_gradients = set()  # the letters that are made of gradients
         self.first = set()  # where places count from, once a formula says so
         self.points = {}  # where the functions of vectors are used
         self.values, self.memo, self.count, self.active = {}, {}, itertools.count(), set()
@@ -237,7 +238,6 @@ class Second:
         if statement.relations[:1] != ("=",) or statement.opens((*CONDITIONS, *CLAIMING)):
             return False
         beside = beside or statement.opens(DEFINING)
-        beside = beside or any(t.type == "D" for t in statement.sides[1])  # made of gradients: no output
         items = items_of(parse(statement.sides[0])) or [None]
         if any(not hasattr(item, "data") or item.data != "factor" for item in items):
             return False
@@ -278,7 +278,15 @@ class Second:
             if self.columns and small:
                 places[-1] = "row"
         self.defined[name] = Defined(places, body)
-        self.output_is(name, labelled and not beside)
+        used = {
+            (self.resolve(letter) or [""])[0] for letter in map(letter_of, body.find_data("factor")) if letter
+        }
+        if used & self.of_gradients or any(
+            t.type in ("D", "PARTIAL") or t.value == "nabla" for t in statement.sides[1]
+        ):
+            self.of_gradients.add(name)  # made of gradients: no output
+        else:
+            self.output_is(name, labelled and not beside)
         return True
 
     def output_is(self, name, may):
@@ -480,7 +488,7 @@ class Second:
                 return (lambda: self.branch(letter, known, following, env)), items[1:]
             if letter.base == "nabla" and letter.font == "name" and following is not None:
                 by, loss = letter_of(only(letter.below[0], "factor")), letter_of(following)
-                if loss is None or loss.base != "L" or loss.below:
+                if loss is None or loss.base not in LOSSES or loss.below:
                     raise Unjudged("∇ of something else than the loss")
                 return (lambda: self.letter(by._replace(gradient=True), env)), items[1:]
         return (lambda: self.factor(item, env)), items
@@ -1333,7 +1341,7 @@ class Second:
         below = items_of(bottom)
         if items and below and is_partial(items[0]) and is_partial(below[0]):
             letter = letter_of(items[1]) if len(items) == 2 else None
-            loss = letter is not None and letter.base == "L" and not letter.below
+            loss = letter is not None and letter.base in LOSSES and not letter.below
             if loss and (letter_of(below[-1]).font or self.resolve(letter) is None):
                 if len(below) != 2:
                     raise Unjudged("a second derivative of a loss that is not written out")
@@ -1342,7 +1350,7 @@ class Second:
             value = self.product(items[1:], env)
             return self.derivative(bottom, value, env, order[0])
         if items and below and is_gradient(items[0]) and is_gradient(below[0]):
-            if len(items) + len(below) > 2 or letter_of(items[0]).base != "L":
+            if len(items) + len(below) > 2 or letter_of(items[0]).base not in LOSSES:
                 raise Unjudged("a quotient of gradients")
             return self.letter(letter_of(below[0]), env)
         values = self.retried([lambda: self.expr(top, env), lambda: self.expr(bottom, env)])

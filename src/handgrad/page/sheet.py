@@ -65,7 +65,7 @@ def outcomes(text):
     formulas = _formulas(TITLE.sub("", LETTERS.sub("", LINES.sub("", text))))
     if not formulas:
         raise ValueError("text: expected a formula in a line of its own, found none")
-    steps = max((_read(formulas, letters, columns) for columns in (False, True)), key=_readable)
+    steps = max((_read(formulas, letters, columns) for columns in (True, False)), key=_readable)
     for formula, label, given, new, claims, error in steps:
         if error:
             yield Outcome(formula, "not read", error)
