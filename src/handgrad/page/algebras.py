@@ -300,8 +300,9 @@ class Symbols(Walk):
     def relation(self, sign, a, b):
         a, b = map(sp.sympify, (a, b))
         kinds = {"≤": sp.Le, "≥": sp.Ge, "<": sp.Lt, ">": sp.Gt}
-        entries = {entry: sp.Dummy(real=True) for x in (a, b) for entry in x.atoms(Indexed)}
-        letters = set().union(*(x.xreplace(entries).free_symbols for x in (a, b)))
+        bare = [x.replace(sp.Sum, lambda *_: sp.Dummy(real=True)) for x in (a, b)]  # whose indices are its own
+        entries = {entry: sp.Dummy(real=True) for x in bare for entry in x.atoms(Indexed)}
+        letters = set().union(*(x.xreplace(entries).free_symbols for x in bare))
         if sign not in kinds or not all(
             type(x) in (sp.Symbol, sp.Dummy) and x.is_real and not x.is_integer for x in letters
         ):
