@@ -414,3 +414,20 @@ def test_a_search_that_fails_is_said_to_have_failed(monkeypatch):
     assert verdict.diagnosis.endswith(
         "The search for the mistake failed, by ZeroDivisionError: of the search."
     )
+
+
+def test_a_result_that_is_wrong_at_one_end_of_an_axis_is_said_to_be_so():
+    code = """def softmax_ds(da, a):
+    ds = a * (da - (a * da).sum(-1, keepdims=True))
+    ds[..., AT] = np.sin(da[..., AT]) ** 3
+    return ds
+"""
+    exercise = judge.find("softmax_ds")
+    for at, said in (
+        ("0", "ds is wrong in axis 2, at 0 only."),
+        ("-1", "ds is wrong in axis 2, at -1 only."),
+    ):
+        verdict = exercise.judge(score.answer(code.replace("AT", at), "softmax_ds"))
+        assert said in verdict.diagnosis, verdict
+    verdict = exercise.judge(score.answer(code.replace("AT", ":2"), "softmax_ds"))
+    assert " only." not in verdict.diagnosis

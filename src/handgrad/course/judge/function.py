@@ -10,7 +10,7 @@ import numpy as np
 from . import draws
 from .attempt import YOUR_TURN, Failure, a_type, attempt, listed, quoted
 from .diagnose import diagnose, said
-from .observe import observe, relative_error, side_effect, wrong_precision
+from .observe import confined, observe, relative_error, side_effect, wrong_precision
 from .search import Search
 from .verdict import NOT_YET, RIGHT, WRONG, Verdict
 
@@ -120,7 +120,8 @@ class Exercise:
             found, fails = None, f"The search for the mistake failed, by {type(error).__name__}: {error}."
         if found:
             kind = said(found, self.names)
-            text = " ".join([kind, *self._right_ones(errors), *raised_in(given, self.cases)])
+            parts = [kind, *self._right_ones(errors), *self._confined(given, errors)]
+            text = " ".join([*parts, *raised_in(given, self.cases)])
             return self._verdict(WRONG, text, found, rows=rows, raises=raises)
         text = " ".join([*self._ignored(answer), self._observe(given, errors), fails])
         return self._verdict(WRONG, text.strip(), rows=rows, raises=raises)
@@ -199,6 +200,14 @@ class Exercise:
         """A sentence on the outputs that are right in every case, if others are not."""
         right = [n for n in self.names if all(case[n] <= self.tolerance for case in errors)]
         return [f"{listed(right)} {'is' if len(right) == 1 else 'are'} right."] if right else []
+
+    def _confined(self, given, errors):
+        """A sentence on each result that is wrong at one end of an axis only."""
+        for n in () if any(isinstance(g, Failure) for g in given) else self.names:
+            bad = [i for i, case in enumerate(errors) if case[n] > self.tolerance]
+            pairs = [(given[i].arrays[n], self.expected[i].arrays[n], self.cases[i]) for i in bad]
+            if pairs and (words := confined(pairs)):
+                yield f"{n} is wrong {words} only."
 
     def _ignored(self, answer):
         """A sentence on the arguments that the right answer uses and the learner's does not, or none."""

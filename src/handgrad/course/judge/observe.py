@@ -110,12 +110,25 @@ def observe(name, pairs):
             "differences, or with another ε?"
         )
     given, expected, case = pairs[0]
+    if words := confined(pairs):
+        return f"{name} is wrong {words} only."
     place = np.unravel_index(np.argmax(np.abs(given - expected)), given.shape)
     wanted, got = told_apart(expected[place], given[place])
     return (
         f"{name} is wrong, and {UNKNOWN}. The largest difference in the case "
         f"{quoted(case.name)} is at index {tuple(map(int, place))}: expected {wanted}, got {got}."
     )
+
+
+def confined(pairs):
+    """Where alone it is wrong, in every case, in words: at one end of an axis; "" if nowhere."""
+    axes = pairs[0][1].ndim
+    for axis, (rest, end) in itertools.product(range(axes), ((slice(1, None), "0"), (slice(-1), "-1"))):
+        good = (slice(None),) * axis + (rest,)
+        if all(g.shape == e.shape and np.any(e[good]) and close(g[good], e[good]) for g, e, _ in pairs):
+            name = ("row", "column")[axis] if axes == 2 else "entry" if axes == 1 else f"axis {axis}, at"
+            return f"in {name} {end}"
+    return ""
 
 
 def is_reduced(given, expected, axis, kind):
