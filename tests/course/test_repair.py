@@ -416,6 +416,102 @@ def test_a_search_that_fails_is_said_to_have_failed(monkeypatch):
     )
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "kind"),
+    [
+        (
+            "d.max(-1)",
+            "d.mean(-1)",
+            "A sum, a mean, a maximum or a minimum stands where another of them should.",
+        ),
+        ("range(len(d))", "range(1, len(d))", "A number is wrong."),
+        ("d[n, n:]", "d[n, :n]", "A slice begins or ends at the wrong place."),
+        ("top[n] * e[n]", "top[0] * e[n]", "A number stands as index where that of the loop should."),
+        ("min(len(d), 9)", "max(len(d), 9)", "A function is missing, or another one should stand there."),
+        (
+            "v.T",
+            "v.reshape(v.shape[::-1])",
+            "`reshape` keeps the order of the numbers; a transpose changes it.",
+        ),
+        ("x / len(seen)", "x / len(ids)", "One array stands where another should."),
+        (
+            "y = y + d[n]\n        out.append(y)",
+            "out.append(y)\n        y = y + d[n]",
+            "Two lines stand in the wrong order.",
+        ),
+    ],
+)
+def test_a_change_is_undone_in_the_learners_line(right, wrong, kind):
+    code = """def many(d):
+    e, v, top, y, out, rows = d[0], d[:2], d.max(-1), d[0], [], []
+    ids = np.arange(len(d))
+    seen = ids[ids > 0]
+    for n in range(len(d)):
+        y = y + d[n]
+        out.append(y)
+        rows.append(d[n, n:].sum() + top[n] * e[n])
+    x = np.repeat(v, 2) * min(len(d), 9)
+    return np.array(out), np.array(rows), x / len(seen), v.T + 0
+"""
+    code = code if right in code else code.replace("d.max(-1), d[0]", f"{right}, d[0]")
+    rng = np.random.default_rng(0)
+    cases = [draws.Case(str(n), {}, (rng.normal(size=(n, 7)),)) for n in (5, 4, 6)]
+    search = Search(score.answer(code, "many"), (), cases, ("out", "rows", "x", "turned"), {"np": np})
+    answer = score.answer(code.replace(right, wrong), "many")
+    found = repair(answer, search, [search._results(answer, case) for case in cases]).one()
+    assert kind in found.kind and found.where.endswith("With this your function is right in all cases."), (
+        found
+    )
+
+
+def test_a_value_may_be_a_number_or_of_each_round_of_a_loop(search):
+    def mean(x):
+        total = np.abs(x).sum()
+        row = x.max(axis=(1, 2))
+        return x / total * row[:, None, None]
+
+    cases = [type(c)(c.name, c.sizes, c.inputs[:1]) for c in judge.find("softmax_ds").cases]
+    search = Search(mean, (), cases, ("y",), {"np": np})
+    for wrong, place in (("row[b]", "x[b].sum() ** 3"), ("total", "np.sum(x ** 4)")):
+        code = """def mean(x):
+    y = np.zeros(x.shape)
+    row = x.max(axis=(1, 2))
+    total = np.abs(x).sum()
+    for b in range(len(x)):
+        y[b] = x[b] / (total) * (row[b])
+    return y
+""".replace(f"({wrong})", f"({place})")
+        answer = score.answer(code, "mean")
+        found = repair(answer, search, [search._results(answer, case) for case in cases]).value()
+        assert "has a wrong value. With the right value there" in found.where
+        assert place in found.line, found
+
+
+def test_a_line_that_makes_a_wrong_result_of_right_values_is_named(squashing):
+    code = WRONG_VALUE.replace("return t, (np.abs(u) < 1) * x.sum(-1)", "r = np.sin(t) ** 3\n    return t, r")
+    found = own(code, squashing)[0].line()
+    assert found.where == "In your line `r = np.sin(t) ** 3`: `t` is right, and its result is not."
+    twice = code.replace("t = np", "also = np.tanh(u)\n    t = np").replace("sin(t)", "sin(t + also)")
+    assert own(twice, squashing)[0].line() is None  # one of the two may have another task
+    assert own(code.replace("np.einsum", "2 * np.einsum"), squashing)[0].line() is None
+
+
+def test_a_change_that_mends_a_part_is_told_and_said_to_be_a_part(search):
+    wrong = """def softmax_ds(da, a):
+    first = np.sin(np.floor(9 * da).sum(-1, keepdims=True))
+    return np.concatenate([first, (a * (da + (a * da).sum(-1, keepdims=True)))[..., 1:]], axis=-1)
+"""
+    answer = score.answer(wrong, "softmax_ds")
+    own = repair(answer, search, [search._results(answer, case) for case in search.cases])
+    with np.errstate(all="ignore"):
+        assert own.one() is None and own.further() is None
+        found = own.nearly()
+        assert "though not all" in found.kind and "in place of `da + (a * da)" in found.where, found
+        answer = score.answer(wrong.replace("da +", "np.cos(da) *"), "softmax_ds")
+        own = repair(answer, search, [search._results(answer, case) for case in search.cases])
+        assert own.one() is None and own.nearly() is None
+
+
 def test_a_result_that_is_wrong_at_one_end_of_an_axis_is_said_to_be_so():
     code = """def softmax_ds(da, a):
     ds = a * (da - (a * da).sum(-1, keepdims=True))

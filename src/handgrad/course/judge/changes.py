@@ -7,6 +7,7 @@ yields changes, Edits.
 
 import ast
 import contextlib
+import copy
 import itertools
 from math import prod
 
@@ -48,6 +49,10 @@ TURNED = {
     "offset": "A number is wrong.",
     "value": "A value is wrong, or what it is made of; what comes after it is right.",
     "gathered": "`=` keeps the last term where `+=` would add them.",
+    "reducer": "A sum, a mean, a maximum or a minimum stands where another of them should.",
+    "turned": "`reshape` keeps the order of the numbers; a transpose changes it.",
+    "lines": "Two lines stand in the wrong order.",
+    "index": "A number stands as index where that of the loop should.",
 }
 """What is wrong, by the kind of change that repairs it, where that says the opposite."""
 INSERTED = ("times", "over", "plus", "offset", "power", "reduced", "rest")
@@ -103,11 +108,15 @@ def along(program):
 
 
 def averaged(program):
-    """A sum for a mean, or a mean for a sum, in one call and in all."""
-    for old, new in (("sum", "mean"), ("mean", "sum")):
-        calls = [call.func for call, _ in reductions(program) if call.func.attr == old]
-        pairs = [(node, ast.Attribute(node.value, new, ast.Load())) for node in calls]
-        yield from repeated(pairs, "sum or mean")
+    """A sum, a mean, a maximum or a minimum for another, in one call and in all like it."""
+    calls = {}
+    for call, axis in reductions(program):
+        calls.setdefault((call.func.attr, axis and ast.unparse(axis)), []).append(call.func)
+        calls.setdefault((call.func.attr, "any"), []).append(call.func)
+    for (old, _), same in calls.items():
+        for new in (new for new in ("sum", "mean", "max", "min") if new != old):
+            kind = "sum or mean" if {old, new} == {"sum", "mean"} else "reducer"
+            yield from repeated([(node, ast.Attribute(node.value, new, ast.Load())) for node in same], kind)
 
 
 def sized(program):
@@ -180,34 +189,94 @@ def summed(program):
 
 
 def bounded(program):
-    """A slice at the other side of its bound, or counted from the end; a range one longer or shorter."""
-    for node in nodes(program, ast.Slice):
-        for bound in filter(None, (node.lower, node.upper)):
-            back = expression("-(A)", A=bound)
-            sides = ((bound, None), (None, bound), (back, None), (None, back))
-            yield from (exchanged(node, ast.Slice(*side, node.step), "slice") for side in sides)
+    """A slice at the other side of its bound, counted from the end, or up to the next; that of another place;
+    a range one longer or shorter.
+    """
+    found = nodes(program, ast.Slice)
+    groups = {}
+    for node in found:
+        groups.setdefault(ast.unparse(node), []).append(node)
+    for same in groups.values():
+        for new in [*sides(same[0]), *(group[0] for group in groups.values() if group is not same)]:
+            yield from repeated([(node, new) for node in same], "slice")
     for call in nodes(program, ast.Call):
         if getattr(call.func, "id", getattr(call.func, "attr", "")) in ("range", "arange") and call.args:
             for bound, more in itertools.product(call.args[:2], ("+ 1", "- 1")):
                 yield exchanged(bound, expression(f"(A) {more}", A=bound), "number")
 
 
+def sides(node):
+    """The slices that begin or end where this one does, or one further."""
+    for bound in filter(None, (node.lower, node.upper)):
+        back, after = expression("-(A)", A=bound), expression("(A) + 1", A=bound)
+        pairs = ((bound, None), (None, bound), (back, None), (None, back), (after, None), (None, after))
+        yield from (ast.Slice(*pair, node.step) for pair in pairs)
+
+
+def turned(program):
+    """A transpose for a `reshape`."""
+    for call in nodes(program, ast.Call):
+        if getattr(call.func, "attr", "") == "reshape":
+            yield exchanged(call, ast.Attribute(call.func.value, "T", ast.Load()), "turned")
+
+
+def reordered(program):
+    """Two neighbouring lines of a loop in the other order."""
+    for loop in nodes(program, ast.For):
+        for one, other in itertools.pairwise(loop.body):
+            changes = ((one, copy.copy(other)), (other, copy.copy(one)))
+            yield Edit(changes, "lines", "", "", "", cost=1.0)
+
+
+def indexed(program):
+    """The index of a loop for a number."""
+    for loop in nodes(program, ast.For):
+        names = [node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)]
+        places = [
+            part for node in ast.walk(loop) if isinstance(node, ast.Subscript) for part in parts_of(node)
+        ]
+        for place, name in itertools.product(places, names):
+            if isinstance(place, ast.Constant) and isinstance(place.value, int):
+                yield exchanged(place, ast.Name(name, ast.Load()), "index")
+
+
+def parts_of(node):
+    """The entries of an index."""
+    return getattr(node.slice, "elts", [node.slice])
+
+
 def otherwise(program):
-    """A function of NumPy for its counterpart."""
+    """A function for its counterpart."""
     for node in nodes(program, ast.Attribute):
         if new := COUNTERPARTS.get(node.attr):
             yield exchanged(node, ast.Attribute(node.value, new, ast.Load()), "function")
+    for node in nodes(program, ast.Name):
+        if node.id in ("min", "max"):
+            yield exchanged(node, ast.Name(COUNTERPARTS[node.id], ast.Load()), "function")
 
 
-COUNTERPARTS = "tile repeat, tril triu, cos sin, maximum minimum, max min, argmax argmin, zeros ones"
+COUNTERPARTS = (
+    "tile repeat, tril triu, cos sin, maximum minimum, max min, argmax argmin, zeros ones, zeros_like copy"
+)
 COUNTERPARTS = {a: b for pair in COUNTERPARTS.split(", ") for a, b in itertools.permutations(pair.split())}
 
-RULES = (kept, along, averaged, sized, uncounted, scattered, lettered, bracketed, summed, bounded, otherwise)
+RULES = (kept, along, averaged, sized, uncounted, scattered, turned, lettered, bracketed, summed, bounded)
+RULES = (*RULES, otherwise, reordered, indexed)
 
 
 def inserted(place, text, kind):
     """The change that puts code around an expression, A."""
     return exchanged(place, expression(text, A=place), kind)
+
+
+def counted(program, found):
+    """An array of whole numbers or of Booleans for another of as many axes. found: the variables of a run."""
+    arrays = {n: (x.dtype.kind, x.ndim) for n, x in found.items() if isinstance(x, np.ndarray) and x.ndim}
+    arrays = {name: kind for name, kind in arrays.items() if kind[0] in "biu"}
+    for node in nodes(program, ast.Name):
+        if isinstance(node.ctx, ast.Load) and node.id in arrays:
+            for other in (n for n in arrays if n != node.id and arrays[n] == arrays[node.id]):
+                yield exchanged(node, ast.Name(other, ast.Load()), "name", 1.5)
 
 
 def is_number(value):

@@ -6,7 +6,9 @@ in it that is wrong; an edit of the right answer for each result; values that th
 two edits of the right answer. The place is the learner's line, if one is known.
 """
 
+import functools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
@@ -59,28 +61,32 @@ def diagnose(answer, search, given, only_raises=False):
 
 def _found(answer, search, given, only_raises):
     own = repair(answer, search, given)
-    value = own and own.value
     nothing = any(all(is_zero(g[n], r[n]) for g, r in zip(given, search.right)) for n in search.outputs)
+    place = own and functools.cache(lambda: own.value() or own.line())
     if found := search.told(given):
-        return placed(found, value)
-    if found := own and own.one():
-        return found
-    if only_raises or nothing:
-        return value and value()
-    if found := search.one(given):
-        return placed(found, value)
+        return placed(found, place)
     explain = Explain(search, given) if len(given) > 1 else None
-    if found := explain and explain.multiples():
-        return placed(found, value)
-    if found := own and (own.two() or own.further() or own.but_a_factor() or value()):
+    factor = explain and explain.multiples()
+    if found := own and own.one():
+        return replace(found, kind=f"{found.kind} {factor.kind}") if factor else found
+    if only_raises or nothing:
+        return place and place()
+    if found := search.one(given):
+        return placed(found, place)
+    if factor:
+        return placed(factor, place)
+    if found := own and (own.further() or own.two() or own.but_a_factor() or own.value()):
         return found
     lines, made = [own.part] if own else [], [explain.one] if explain else []
-    return search.each(given, *lines) or explain and explain.all() or search.more(given, lines, made)
+    found = search.each(given, *lines) or explain and explain.all()
+    if found := found or own and own.nearly() or search.more(given, lines, made):
+        return placed(found, place)
+    return own and own.line()
 
 
-def placed(found, value):
+def placed(found, place):
     """The Finding, with the learner's line in its place if a wrong value is found there."""
-    own = value and value()
+    own = place and not found.line and place()
     return Finding(found.kind, f"{own.where} {found.where}".strip(), own.line) if own else found
 
 

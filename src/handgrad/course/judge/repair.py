@@ -22,11 +22,12 @@ import numpy as np
 
 from ...mistakes.mutations import Program
 from ...mistakes.rules import KINDS, expression, headers, is_product
-from .attempt import Failure, attempt, listed
+from .attempt import Failure, attempt, listed, quoted
 from .changes import (
     INSERTED,
     RULES,
     TURNED,
+    counted,
     exchanged,
     functions_of,
     inserted,
@@ -55,12 +56,17 @@ from .values import (
 
 TRIALS, PAIRS = 1000, 800
 """So many changed functions are run, and so many with two changes: about a second."""
-MANY, NEAREST = 30, 3
-"""Of so many changes that bring an answer nearer to the right one, so many are followed by a second."""
+MANY, NEAREST = 300, 3
+"""Of so many changes, so many that bring an answer nearest to the right one are followed by a second."""
+FEW = 3
+"""A change that makes fewer numbers right is none to speak of."""
 RIGHT = "right_value_here"
 """The name of what is exchanged for one of the learner's values."""
 MOVED = ("name", "names", "order")
 """Kinds of changes that may stand at a name which is returned: it is another that should be."""
+TRULY = "your function is right in all cases."
+"""Behind what makes it right."""
+WRONG_LINE = "One line makes a wrong result of right values."
 LINES = 300_000
 """So many lines of a learner's function are run at most, however often it loops: half a second."""
 
@@ -166,7 +172,7 @@ class Repair:
             if not any(isinstance(x, str) for x in results.values()):
                 if not good and self._factors(results, self.probe):
                     self.scaled.append(change)
-                if not good and change.kind not in INSERTED:
+                if change.kind not in INSERTED:
                     self.moved.setdefault(tuple(x.round(9).tobytes() for x in results.values()), change)
                 if fitting:
                     self.nearer.append(change)
@@ -182,6 +188,7 @@ class Repair:
     def _edits(self):
         """Every change of what stands there, the cheap ones first; what is returned by its name is left."""
         own = [change for rule in RULES for change in rule(self.program)]
+        own += counted(self.program, self._found)
         edits = [*own, *self.program.edits_of(self._found, self.search.cases[self.probe].sizes)]
         returned = {id(node) for node in returned_names(self.program)}
         edits = [e for e in edits if id(e.changes[0][0]) not in returned or e.kind in MOVED]
@@ -232,30 +239,130 @@ class Repair:
         """What may be missing, as code: numbers, variables, lengths, roots, sums, means, and what stands
         elsewhere.
         """
-        numbers = [n for n, x in self._found.items() if is_number(x) and np.ndim(x) == 0]
+        loops = {name for node in nodes(self.program, ast.For) for name in names_in(node.target)}
+        numbers = [n for n, x in self._found.items() if is_number(x) and np.ndim(x) == 0 and n not in loops]
         arrays = {n: x for n, x in self._found.items() if is_number(x) and np.ndim(x)}
         axes = [(name, axis) for name, x in [*arrays.items()][:2] for axis in range(1, x.ndim + 1)]
         lengths = [f"{name}.shape[-{axis}]" for name, axis in axes]
         forms = [f"{name}.{kind}(axis=-1, keepdims=True)" for kind in ("sum", "mean") for name in arrays]
         roots = [f"{name} ** 0.5" for name in [*numbers, *lengths]]
         elsewhere = [ast.unparse(p.node) for p in self.program.places(self._found) if is_computed(p.node)]
-        return dict.fromkeys(["2", "-1", *numbers, *arrays, *lengths, *forms, *roots, *elsewhere])
+        entries = [text for text in elsewhere if loops and re.fullmatch(r"\w+\[[\w, ]+\]", text)]
+        return dict.fromkeys(["2", "-1", *entries, *numbers, *arrays, *lengths, *forms, *roots, *elsewhere])
+
+    def line(self):
+        """The Finding of the line of a wrong result that is made of right values only; or None.
+
+        They are arguments, and variables that the right answer has as well.
+        """
+        right = right_variables(self.program, self.search)
+        for name in self.wrong:
+            line, value = self._made(name)
+            used = names_in(value) if line else ()
+            arrays = {n for n in used if isinstance(self._found.get(n), np.ndarray | float)}
+            mine = arrays & set(right)
+            given = arrays - mine <= self._given
+            if given and (mine or arrays and self.wrong != [*self.outputs]):
+                own, names = f"In your line `{said(line)}`", [f"`{n}`" for n in sorted(mine or arrays)]
+                what = f"{listed(names)} {'is' if len(names) == 1 else 'are'} right, and its result is not."
+                return Finding(WRONG_LINE, f"{own}: {what}", f"{own}.")
+        return None
+
+    @property
+    def _given(self):
+        """The names of the arguments that still hold what came in."""
+        arguments = [node.arg for node in self.program.tree.args.args]
+        inputs = zip(arguments, self.search.cases[self.probe].inputs)
+        return {name for name, x in inputs if key(self._found.get(name)) == key(x)}
+
+    def _made(self, name):
+        """(the one statement that makes a result, the expression in it); or (None, None)."""
+        returned = self.program.tree.body[-1]
+        if not isinstance(returned, ast.Return):
+            return None, None
+        results = returned.value
+        parts = results.elts if isinstance(results, ast.Tuple) else [results]
+        if len(parts) != len(self.outputs):
+            return None, None
+        part = parts[self.outputs.index(name)]
+        if not isinstance(part, ast.Name):
+            return returned, part
+        made = [
+            (statement, statement.value)
+            for statement in nodes(self.program, ast.Assign | ast.AugAssign)
+            for target in getattr(statement, "targets", None) or [statement.target]
+            if ast.unparse(target).partition("[")[0] == part.id and not is_empty(statement.value)
+        ]
+        return made[0] if len(made) == 1 else (None, None)
 
     @silent
     def further(self):
-        """The Finding of two changes, of which the first makes more of its values right; or None."""
-        case = self.search.cases[self.probe]
-
-        def known(change):
-            return len(self._steps & {key(x) for x in variables(self.program, case, change).values()})
-
-        nearest = sorted(self.nearer[:MANY], key=known, reverse=True)
-        for first in [*self.parts.values(), *nearest][:NEAREST]:
+        """The Finding of several changes, of which the first brings it nearer to the right; or None."""
+        for first in self._steps_on[:NEAREST]:
             program = Program(self.program.source(first), self.program.names, self.outputs, lines=True)
             results = [self._run((first,), place) for place in range(len(self.right))]
             rest = Repair(program, self.search, results)
-            if second := rest.probe is not None and rest._mending(self.trials // 4):
+            if second := rest.probe is not None and rest._mending(self.trials // 2):
                 return self._rewritten([first, *second], program.source(*second))
+        return None
+
+    @cached_property
+    def _steps_on(self):
+        """The changes that bring it nearer to the right answer, in another case too; the best ones first."""
+        tried = {id(c): c for c in (*self.parts.values(), *self.nearer, *self.moved.values())}
+        made = [(self._progress(change, self.probe), change) for change in [*tried.values()][:MANY]]
+        best = sorted(
+            (found for found in made if any(found[0])),
+            key=lambda found: (found[0], -len(found[1].changes), -found[1].cost),
+            reverse=True,
+        )
+        return [change for _, change in best[: 4 * NEAREST] if any(self._progress(change, self._other))]
+
+    @cached_property
+    def _other(self):
+        """Another case that is wrong, or the same one if there is none."""
+        bad = [i for i, (g, r) in enumerate(zip(self.given, self.right)) if not same(g, r, self.wrong)]
+        return bad[-1]
+
+    def _progress(self, change, place):
+        """(how many more variables of the right answer it has after a change, how many more right numbers in
+        its results, how many more values that come up in the right answer); none if something right is lost.
+        """
+        case, results = self.search.cases[place], self._run((change,), place)
+        before, after = (
+            {key(x) for x in variables(self.program, case, *made).values()} for made in ((), (change,))
+        )
+        named, steps = self._steps_at(place)
+        kept = [name for name in self.outputs if name not in self.wrong]
+        if not (before & named <= after and same(results, self.right[place], kept)):
+            return 0, 0, 0
+        numbers = self._right_numbers(results, place) - self._right_numbers(self.given[place], place)
+        new = after - before
+        return len(new & named), numbers, len(new & steps)
+
+    def _steps_at(self, place):
+        """(the keys of the variables of the right answer, of all that comes up in it) in a case."""
+        keys = {code: key(values[place]) for code, values in self.search.values.items()}
+        return {key for code, key in keys.items() if code.isidentifier()}, {*keys.values()}
+
+    def _right_numbers(self, results, place):
+        """How many numbers of the wrong results are right in a case, of those that are not 0."""
+        pairs = [(results[name], self.right[place][name]) for name in self.wrong]
+        pairs = [(g, r) for g, r in pairs if not isinstance(g, str) and g.shape == r.shape]
+        return sum(int((np.isclose(g, r, rtol=1e-9, atol=0) & (r != 0)).sum()) for g, r in pairs)
+
+    @silent
+    def nearly(self):
+        """The Finding of a change after which more is right, though not all; or None."""
+        if len(self.right) == 1:
+            return None
+        for change in self._steps_on:
+            if (numbers := self._progress(change, self.probe)[1]) >= FEW:
+                kind = TURNED.get(change.kind) or KINDS[change.kind][1]
+                kind = f"{kind} Mending this makes more of it right, though not all."
+                where = quoted(self.search.cases[self.probe].name)
+                then = f"With this {numbers} more numbers are right in the case {where}, but not all."
+                return Finding(kind, f"{self._line(change)} {then}", self._at(change))
         return None
 
     def _rewritten(self, changes, source):
@@ -266,7 +373,7 @@ class Repair:
             for tree in (self.program.tree, ast.parse(source).body[0])
         )
         lines = [f"In your line `{a}`: it should be `{b}`." for a, b in zip(before, after) if a != b]
-        then = f"With {'this' if len(lines) == 1 else 'these'} your function is right in all cases."
+        then = f"With {'this' if len(lines) == 1 else 'these'} {TRULY}"
         many = "Two things." if len(changes) == 2 else "Several things."
         own = [f"In your line `{a}`." for a, b in zip(before, after) if a != b]
         return Finding(" ".join([many, *kinds]), " ".join([*lines, then]), " ".join(own))
@@ -329,13 +436,15 @@ class Repair:
         known = {key(values[self.probe]) for values in self.search.values.values()}
         kept, made = [name for name in self.outputs if name not in self.wrong], {}
         for place in self._computed(self._found):
-            new = exchanged(place, ast.Name(RIGHT, ast.Load()), "value")
-            there = self._value(place)
+            there, loops = self._value(place), self._loops(place)
             if key(there) in known:  # it is right, though another value there may be right as well
                 continue
-            for values in steps:
-                if isinstance(there, np.ndarray) and there.ndim != values[self.probe].ndim:
+            for values, n in itertools.product(steps, range(len(loops) + 1)):
+                axes = values[self.probe].ndim - n
+                if axes < 0 or is_number(there) and axes not in (0, np.ndim(there)):
                     continue
+                index = f"[{', '.join(loops[:n])}]" if n else ""
+                new = exchanged(place, expression(f"{RIGHT}{index}"), "value")
                 results = self._run((new,), self.probe, values)
                 good = [n for n in self.wrong if same(results, self.right[self.probe], [n])]
                 if good and self._right((new,), [*good, *kept], values):
@@ -353,17 +462,22 @@ class Repair:
             if len(lines) == 1
             else "Two values are wrong, or what they are made of; what comes after them is right."
         )
-        then = "With the right value there your function is right in all cases."
+        then = f"With the right value there {TRULY}"
         return Finding(kind, " ".join([*lines, then]), " ".join(map(self._at, lines.values())))
 
     def _computed(self, found):
         """The expressions of each line that compute something of an array, the inner ones first."""
         arrays, lines = {name for name, x in found.items() if isinstance(x, np.ndarray)}, {}
         for place in self.program.places(found):
-            names = {node.id for node in ast.walk(place.node) if isinstance(node, ast.Name)}
-            if names & arrays and not is_returned_name(place):
+            if names_in(place.node) & arrays and not is_returned_name(place):
                 lines.setdefault(place.node.lineno, []).append(place.node)
         return [node for line in sorted(lines) for node in reversed(lines[line])][: self.trials // 8]
+
+    def _loops(self, node):
+        """The numbers that the loops around an expression count, the outer ones first."""
+        loops = [loop for loop in nodes(self.program, ast.For) if any(node is n for n in ast.walk(loop))]
+        counted = (loop for loop in loops if getattr(getattr(loop.iter, "func", None), "id", "") == "range")
+        return [loop.target.id for loop in counted if isinstance(loop.target, ast.Name)]
 
     def _at(self, change):
         """The learner's lines, and the expressions in them."""
@@ -406,13 +520,18 @@ class Repair:
         lines = right_lines(self.program, right_variables(self.program, self.search))
         sound = {id(node) for line in lines for node in ast.walk(line)}
         edits = [(change, self._fits(change)) for change in self._edits]
+        edits.sort(key=lambda edit: not edit[1])
         late = [id(change.changes[0][0]) in sound for change, _ in edits]
         early = [edit for edit, last in zip(edits, late) if not last]
         half = self.trials // 2
         yield from early[:half]
         new = [(key(made) in self._steps, id(one[0]) in sound, one, made) for one, made in self._insertions]
-        fitting = {(id(one[0]), key(made)): one for fits, _, one, made in reversed(new) if fits}
-        for one in sorted(fitting.values(), key=lambda new: self._is_right(new[0])):
+        fitting = {  # a plain 2 may be a length in this case
+            (id(one[0]), one[1].endswith("(2)"), key(made)): one
+            for fits, _, one, made in reversed(new)
+            if fits
+        }
+        for one in sorted(reversed(fitting.values()), key=lambda new: self._is_right(new[0])):
             yield inserted(*one), True
         yield from early[half:]
         yield from ((inserted(*one), False) for fits, last, one, made in new if not last and usable(made))
@@ -437,7 +556,7 @@ class Repair:
         two = ["Two things."] if len(kinds) > 1 else []
         lines = [self._line(change) for change in changes]
         which = "this" if len(changes) == 1 else "these"
-        places = [*lines, f"With {which} your function is right in all cases."]
+        places = [*lines, f"With {which} {TRULY}"]
         own = dict.fromkeys(map(self._at, changes))
         return Finding(" ".join([*two, *kinds]), " ".join(places), " ".join(own))
 
@@ -453,6 +572,15 @@ class Repair:
             told = ", ".join(f"{pair}, {n} times" if n > 1 else pair for pair, n in pairs.items())
             texts.append(f"In your line `{line}`: {told}." if line else f"{told}.")
         return " ".join(texts)
+
+
+def names_in(node):
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def is_empty(node):
+    """Whether it only makes room for what comes: zeros of some shape."""
+    return getattr(getattr(node, "func", None), "attr", "") in ("zeros", "zeros_like", "empty", "empty_like")
 
 
 def equal(value, right):

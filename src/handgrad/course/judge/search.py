@@ -126,8 +126,8 @@ class Search:
         found = {}
         for code in runs[-1]:
             arrays = [run.get(code) for run in runs]
-            if all(isinstance(array, np.ndarray) and array.ndim for array in arrays):
-                found.setdefault(tuple(map(key, arrays)), (code, arrays))
+            if all(key(array) is not None for array in arrays):
+                found.setdefault(tuple(map(key, arrays)), (code, [np.asarray(array) for array in arrays]))
         return dict(found.values())
 
     @cached_property
@@ -176,7 +176,7 @@ class Search:
             changed = [n for n in self.outputs if not fits(results, self.right, [n])]
             if name in changed and fits(given, results, changed):
                 return Finding(idea.words)
-        return self._one(self.program, given, probe, [name])
+        return self._one(self.program, given, probe, [name, *self._good(given)])
 
     def _good(self, given):
         """The outputs that are right."""

@@ -29,7 +29,7 @@ def computed(program, case):
     found = variables(program, case)
     nodes = {ast.unparse(place.node): place.node for place in program.places(found, case.sizes)}
     others = {text: value_of(node, program, found) for text, node in nodes.items() if text not in found}
-    return found | {text: value for text, value in others.items() if isinstance(value, np.ndarray)}
+    return found | {text: value for text, value in others.items() if key(value) is not None}
 
 
 def value_of(node, program, found):
@@ -85,7 +85,10 @@ def lines_run(program, case):
 
 
 def right_variables(program, search):
-    """{variable of the learner's function: that of the right answer}, if it is right in every case."""
+    """{variable of the learner's function: that of the right answer}, if it is right in every case.
+
+    Of two that hold the same numbers the second may be wrong: it should hold others.
+    """
     found = None
     for case in search.cases:
         theirs = {name: key(x) for name, x in variables(search.program, case).items()}
@@ -94,7 +97,13 @@ def right_variables(program, search):
         mine = {name: key(x) for name, x in variables(program, case).items()}
         pairs = {(a, b) for a, k in mine.items() for b, other in steps.items() if k == other}
         found = pairs if found is None else found & pairs
-    return dict(sorted(found or (), reverse=True))
+    one_of_each, taken = dict(sorted(found or (), reverse=True)), set()
+    for name in (name for name in mine if name in one_of_each):
+        if one_of_each[name] in taken:
+            del one_of_each[name]
+        else:
+            taken.add(one_of_each[name])
+    return one_of_each
 
 
 def key(value):
