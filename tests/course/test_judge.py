@@ -459,17 +459,17 @@ def test_an_equal_formula_is_accepted(answer):
 
 FORMULAS = [
     (lambda x, a, D: a * x**3 / D, "^This is the function, not its slope.$", "^$"),
-    (lambda x, a, D: a * x**2 / D, f"^{AS}A factor is missing.", "the factor `3` is missing"),
-    (3 * a * x / D, f"^{AS}A power or a root is wrong.", "has the power 1, not 2"),
+    (lambda x, a, D: a * x**2 / D, f"{AS}A factor is missing.", "the factor `3` is missing"),
+    (3 * a * x / D, f"{AS}A power or a root is wrong.", "has the power 1, not 2"),
     (
         3 * a * x**2,
         f"^It does not depend on `D`, and it should. {AS}A div",
         "the division by `D` is missing",
     ),
-    (3 * a * x**2 * D, f"^{AS}Something is multiplied where it should be divided", "`D` multiplies"),
+    (3 * a * x**2 * D, f"{AS}Something is multiplied where it should be divided", "`D` multiplies"),
     (
         2 * x * a / D,
-        "^With these two mistakes the right answer gives",
+        "With these two mistakes the right answer gives",
         "2 stands where 3 should.* the power 1",
     ),
     (7.5 * a * x**2 / D, "exactly 2.5 times", "^$"),

@@ -13,11 +13,13 @@ from types import SimpleNamespace
 import numpy as np
 import sympy
 
+from . import formulas
 from .attempt import YOUR_TURN, a_type, failure, listed
 from .diagnose import diagnose, said
 from .draws import Case
 from .function import REFERENCE
 from .observe import UNKNOWN, name_factor, told_apart
+from .repair import TRULY
 from .search import Search
 from .verdict import NOT_YET, RIGHT, WRONG, Verdict
 
@@ -152,14 +154,20 @@ class Derivation:
         numbers = np.array([np.nan if m is None else float(m) for m in mine])
         values = [{"the formula": numbers}]
         found = diagnose(answer, self.search, values)
+        certain = found and found.where.endswith(TRULY)
+        told = self.search.told(values)
+        observed = self._observe(given, mine, right, equal)
+        exact = self._fact(given) if UNKNOWN in observed and not (certain or told) else ""
+        if exact and found and "Besides" in found.kind:
+            found = None
         missing = sorted(f"`{s}`" for s in self.reference.free_symbols - given.free_symbols)
-        if missing and given != 0 and None not in mine and not self.search.told(values):
+        if missing and given != 0 and None not in mine and not told:
             text = f"It does not depend on {listed(missing)}, and it should."
             text += f" {said(found)}" if found else ""
         elif found:
-            text = said(found).replace("One array stands", "One symbol stands")
+            text = f"{exact} {said(found)}".strip().replace("One array stands", "One symbol stands")
         else:
-            text = self._observe(given, mine, right, equal)
+            text = exact or observed
         return self._verdict(WRONG, text, found=found, rows=rows)
 
     def _wrong_end(self, given):
@@ -173,6 +181,15 @@ class Derivation:
                     f"such point the right answer is {wanted}, yours {got}."
                 )
         return ""
+
+    def _fact(self, given):
+        """What the formula is in terms of the right one, in a sentence; or ""."""
+        domains = dict(zip(self.symbols, self.domains.values()))
+
+        def equal(one, other, points):
+            return all(agree(evaluate(one, p), evaluate(other, p)) for p in points)
+
+        return formulas.fact(given, self.reference, self.points, domains, equal)
 
     def _proof(self, given):
         difference = given - self.reference
