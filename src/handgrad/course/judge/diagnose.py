@@ -1,9 +1,10 @@
 """What is wrong with an answer: what is certain first, and in the learner's own lines.
 
 In this order: a wrong idea that gives these very results; one change of the learner's function that makes it
-right; one edit of the right answer that gives these results; two changes of the learner's function; one value
-in it that is wrong; an edit of the right answer for each result; values that the wrong results are made of;
-two edits of the right answer. The place is the learner's line, if one is known.
+right; one edit of the right answer that gives these results; several changes of the learner's function; one
+value in it that is wrong; an edit of the right answer for each result; values that the wrong results are made
+of; a change after which more is right; two edits of the right answer; a line that makes a wrong result of
+right values. The place is the learner's line, if one is known.
 """
 
 import functools

@@ -119,6 +119,7 @@ class Repair:
     scaled: list = field(default_factory=list)
     nearer: list = field(default_factory=list)
     parts: dict = field(default_factory=dict)
+    before: dict = field(default_factory=dict)
 
     @property
     def right(self):
@@ -328,22 +329,22 @@ class Repair:
         """(how many more variables of the right answer it has after a change, how many more right numbers in
         its results, how many more values that come up in the right answer); none if something right is lost.
         """
-        case, results = self.search.cases[place], self._run((change,), place)
-        before, after = (
-            {key(x) for x in variables(self.program, case, *made).values()} for made in ((), (change,))
-        )
-        named, steps = self._steps_at(place)
+        if place not in self.before:
+            keys = {code: key(values[place]) for code, values in self.search.values.items()}
+            named = {key for code, key in keys.items() if code.isidentifier()}
+            numbers = self._right_numbers(self.given[place], place)
+            self.before[place] = self._keys(place), numbers, named, {*keys.values()}
+        before, numbers, named, steps = self.before[place]
+        results, after = self._run((change,), place), self._keys(place, change)
         kept = [name for name in self.outputs if name not in self.wrong]
         if not (before & named <= after and same(results, self.right[place], kept)):
             return 0, 0, 0
-        numbers = self._right_numbers(results, place) - self._right_numbers(self.given[place], place)
         new = after - before
-        return len(new & named), numbers, len(new & steps)
+        return len(new & named), self._right_numbers(results, place) - numbers, len(new & steps)
 
-    def _steps_at(self, place):
-        """(the keys of the variables of the right answer, of all that comes up in it) in a case."""
-        keys = {code: key(values[place]) for code, values in self.search.values.items()}
-        return {key for code, key in keys.items() if code.isidentifier()}, {*keys.values()}
+    def _keys(self, place, *changes):
+        """The keys of its variables in a case, after these changes."""
+        return {key(x) for x in variables(self.program, self.search.cases[place], *changes).values()}
 
     def _right_numbers(self, results, place):
         """How many numbers of the wrong results are right in a case, of those that are not 0."""
