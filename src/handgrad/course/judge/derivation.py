@@ -158,8 +158,8 @@ class Derivation:
         told = self.search.told(values)
         observed = self._observe(given, mine, right, equal)
         exact = self._fact(given) if UNKNOWN in observed and not (certain or told) else ""
-        if exact and found and "Besides" in found.kind:
-            found = None
+        if exact and not exact.startswith(formulas.COMPARED) and found and "Besides" in found.kind:
+            found = None  # a guess of two parts, where one thing is known
         missing = sorted(f"`{s}`" for s in self.reference.free_symbols - given.free_symbols)
         if missing and given != 0 and None not in mine and not told:
             text = f"It does not depend on {listed(missing)}, and it should."

@@ -9,6 +9,8 @@ from .attempt import listed
 
 SHORT = 12
 """A ratio or a difference of more operations says nothing."""
+COMPARED = "It is the right one"
+"""How a ratio or a difference is told: it does not say what is wrong."""
 LONG = 60
 """What has more operations is not simplified: it would take seconds."""
 
@@ -104,7 +106,7 @@ def compared(given, right, points, domains, equal):
     made, words = min(found, key=lambda one: one[0].count_ops())
     if made.count_ops() > min(SHORT, right.count_ops()):
         return ""
-    return f"It is the right one {words} `{made}`."
+    return f"{COMPARED} {words} `{made}`."
 
 
 ASSUMED = {
