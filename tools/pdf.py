@@ -4,8 +4,8 @@
     python tools/pdf.py --only 9          one chapter, its exercises and solutions: _build/chapter-09.pdf
 
 Chromium prints every page of the table of contents; pypdf joins them, and pikepdf packs the file. A link to
-another page of the book, or to a place in it, becomes one inside the file. The solutions stand at the end. The
-first page of the site links the file in it, until that page is built anew.
+another page of the book, or to a place in it, becomes one inside the file. The solutions stand at the end.
+The first page of the site links the file in it, until that page is built anew.
 """
 
 import argparse

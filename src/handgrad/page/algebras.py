@@ -300,7 +300,7 @@ class Symbols(Walk):
     def relation(self, sign, a, b):
         a, b = map(sp.sympify, (a, b))
         kinds = {"≤": sp.Le, "≥": sp.Ge, "<": sp.Lt, ">": sp.Gt}
-        bare = [x.replace(sp.Sum, lambda *_: sp.Dummy(real=True)) for x in (a, b)]  # whose indices are its own
+        bare = [x.replace(sp.Sum, lambda *_: sp.Dummy(real=True)) for x in (a, b)]  # its indices are its own
         entries = {entry: sp.Dummy(real=True) for x in bare for entry in x.atoms(Indexed)}
         letters = set().union(*(x.xreplace(entries).free_symbols for x in bare))
         if sign not in kinds or not all(
