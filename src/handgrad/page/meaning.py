@@ -384,8 +384,10 @@ class Sentence:
 
     def combine(self, a, b, operation):
         if operation == "SLASH":
-            if isinstance(b, Matrix) and not b.single:
+            if isinstance(b, Matrix) and not b.single and () not in (b.rows.known, b.columns.known):
                 raise Unreadable("a quotient by a matrix")
+            if isinstance(b, Matrix) and not b.single:  # a vector: entry by entry
+                return self.both(over, a, b)
             return self.each(lambda x: over(x, self.scalar(b)), a)
         if operation == "ENTRYWISE":
             return self.both(times, a, b)
@@ -447,12 +449,9 @@ class Sentence:
     def both(self, f, a, b):
         """f of two values, entry by entry; a number goes with every entry, a row with every row."""
         if isinstance(a, Matrix) and isinstance(b, Matrix):
-            if (
-                self.reading.columns
-                and () in (a.columns.known, b.columns.known)
-                and a.rows.known == b.rows.known
-            ):
-                if a.rows.known in (a.columns.known, b.columns.known):
+            vector, square = (a, b) if a.columns.known == () else (b, a)
+            if self.reading.columns and vector.columns.known == () != vector.rows.known:
+                if square.rows.known == square.columns.known == vector.rows.known:
                     raise Unreadable(
                         "a vector beside a square matrix: to be added to each row, or to each column?"
                     )
@@ -629,8 +628,6 @@ class Sentence:
         if following is not None and following.children[0].data == "square" and self.is_array(letter):
             if any(len(clause.children) == 1 for clause in clauses(following.children[0].children[0])):
                 raise Unreadable(f"{letter}[…]: write an index below, as in x_{{ti}}")
-        if bracket and self.reading.called.get(name) == written(following.children[0]):
-            return self.factor(lark.Tree("factor", item.children), bound), items[1:]
         function = self.reading.function(letter)
         if named(letter) and function is None:
             return self.function(letter, items, bound)
@@ -652,8 +649,10 @@ class Sentence:
         return self.reading.find(self.reading.whole(letter)) in self.reading.arrays
 
     def differentiated(self, letter):
-        """Whether a letter is the loss, whether or not it is defined."""
-        return self.reading.is_loss(letter) or self.reading.find(letter) in {self.reading.loss} - {None}
+        """Whether a letter is the loss and nothing else, such as L² or L_i; it need not be defined."""
+        if self.reading.is_loss(letter) or self.reading.loss is None:
+            return self.reading.is_loss(letter)
+        return letter._replace(gradient=False) == letter and self.reading.alone(letter) == self.reading.loss
 
     @staticmethod
     def indicated(letter, items):
@@ -1078,9 +1077,11 @@ class Sentence:
     # ---- derivatives
 
     def inline(self, items):
-        """The items of a product with ∂L/∂x and ∂_x L written as fractions."""
+        """The items of a product with ∂L/∂x and ∂_x L written as fractions, and f(Q, K) as its letter f."""
         found, items = [], list(items)
         while items:
+            if len(items) > 1 and self.is_call(*items[:2]):
+                del items[1]
             kinds = [self.partial_of(item) for item in items[:4]]
             if (
                 len(items) > 1
@@ -1101,6 +1102,17 @@ class Sentence:
             else:
                 found.append(items.pop(0))
         return found
+
+    def is_call(self, item, behind):
+        """Whether it is a letter with the arguments of its definition, or the loss with any, as L(θ)."""
+        both = all(getattr(one, "data", "") == "factor" for one in (item, behind))
+        letter = letter_of(item) if both else None
+        if letter is None or behind.children[0].data != "paren" or len(behind.children) > 1:
+            return False
+        inside = behind.children[0].children[0]
+        if letter.base in self.reading.called:
+            return written(self.reading.called[letter.base]) == written(behind.children[0])
+        return self.differentiated(letter) and all(map(plain_letter, clauses(inside)))
 
     @staticmethod
     def partial_of(item):
@@ -1124,6 +1136,8 @@ class Sentence:
     def fraction(self, atom, bound):
         top, bottom = atom.children
         items, below = items_of(top), items_of(bottom)
+        if items and len(items) == 3 and self.is_call(*items[1:]):
+            items = items[:2]
         if (
             items
             and below

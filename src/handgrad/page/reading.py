@@ -13,6 +13,7 @@ from .meaning import (
     WHOLE,
     Array,
     Definition,
+    Letter,
     Matrix,
     Operator,
     Place,
@@ -290,6 +291,11 @@ class Reading:
                 return name
         return None
 
+    def alone(self, letter):
+        """The name of a known letter that has no index and no power here; None for another."""
+        name, *scripts = self._resolved(letter) or (None, (), ())
+        return None if any(scripts) else name
+
     def resolve(self, letter):
         """As `find`, with the scripts that are indices and powers.
 
@@ -333,8 +339,8 @@ class Reading:
         return len(name) == 1 and name.islower()
 
     def is_loss(self, letter):
-        plain = letter.base in LOSSES and not letter.below and not letter.above and letter.font in ("", "cal")
-        return plain and self.find(letter) is None
+        plain = letter == Letter(letter.base, letter.font) and letter.font in ("", "cal")
+        return plain and letter.base in LOSSES and self.find(letter) is None
 
     # ---- definitions
 
@@ -522,8 +528,9 @@ class Reading:
         known, value = [self.find(self.whole(a)) for a in arguments], plain_letter(parse(right))
         arrays = any(a.font or a.base.isupper() for a in arguments)  # relu(x) is a function of each number
         value = value and self.find(self.whole(value))
-        if letter.font == "name" and {*known} <= {*self.arrays} and arrays and not value:
-            self.called[letter.base] = written(inner)
+        loss = letter.base in LOSSES and letter == Letter(letter.base, letter.font) and None not in known
+        if loss or letter.font == "name" and {*known} <= {*self.arrays} and arrays and not value:
+            self.called[letter.base] = inner
             return self._define_letter(letter, right, statement, label)
         if len(arguments) == 1 and self.find(arguments[0]) in self.arrays:
             return self._define_operator(letter, arguments[0], right, label)
@@ -648,7 +655,7 @@ class Reading:
         """The last `extra` of these axes. Raises Unreadable if there are fewer."""
         longest = self.leads(name)
         if len(longest) < extra:
-            raise Unreadable(f"{name}: {extra} indices too many")
+            raise Unreadable(f"{name}: {extra} indices too many; a word below it is written \\text{{…}}")
         return longest[len(longest) - extra :]
 
     def whole_loss(self, depth, *terms):
@@ -703,6 +710,7 @@ class Reading:
         if self.printed_loss:
             return self.named(self.printed_loss)
         known = [name for name in ("L", "cal L") if name in self.definitions and not self.printed_output]
+        known += ["ell"] * ("ell" in self.definitions and "ell" in self.numbers and not self.printed_output)
         return known[0] if known else None
 
 

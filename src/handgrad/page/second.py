@@ -488,7 +488,7 @@ class Second:
                 return (lambda: self.branch(letter, known, following, env)), items[1:]
             if letter.base == "nabla" and letter.font == "name" and following is not None:
                 by, loss = letter_of(only(letter.below[0], "factor")), letter_of(following)
-                if loss is None or loss.base not in LOSSES or loss.below:
+                if loss is None or not is_loss_name(loss) or len(items) > 1 and is_bracket(items[1]):
                     raise Unjudged("∇ of something else than the loss")
                 return (lambda: self.letter(by._replace(gradient=True), env)), items[1:]
         return (lambda: self.factor(item, env)), items
@@ -1001,8 +1001,7 @@ class Second:
         if (
             not letter.font and not items and not (free and free.kind.startswith("<"))
         ):  # Y, printed as a number is, and an array: whole
-            own = len(free.axes) if free else sum(n.startswith(f"{name}:") for n in node.names)
-            keep = min(2, own)
+            keep = min(2, self.own_axes(name, node))
         if letter.font in ("bold", "sans", "cal"):
             most = 1 if letter.font == "bold" and letter.base[0].islower() else 2
             keep = min(most, len(node.names) - len(items))
@@ -1011,6 +1010,11 @@ class Second:
         value = self.entries(node, items, self.kept(letter, keep), env)
         small = letter.base.islower() and letter.font == "bold" or not letter.font and len(value.open) == 1
         return self.powered(value, above, env, small)
+
+    def own_axes(self, name, node):
+        """How many axes a letter has besides those that its definition leaves out."""
+        free = self.letters_free.get(name)
+        return len(free.axes) if free else sum(n.startswith(f"{name}:") for n in node.names)
 
     def kept(self, letter, keep):
         if keep == 1:
@@ -1303,7 +1307,8 @@ class Second:
             letter = letter_named(self.loss or self.output)
             known = self.resolve(letter if letter.font else letter._replace(font="bold"))
             return (known or [None])[0], not self.loss
-        loss = next((name for name in ("L", "cal  L") if name in self.defined), None)
+        number = "ell" in self.defined and not self.defined["ell"].places
+        loss = next((name for name in ("L", "cal  L", "ell"[: 3 * number]) if name in self.defined), None)
         return (loss, False) if loss else (self.last, True)
 
     def upstream(self, node):
@@ -1316,6 +1321,8 @@ class Second:
     def slopes(self, name):
         """The gradient of the whole loss by a whole array."""
         root, is_output = self.root()
+        if root in self.defined and self.defined[root].function:
+            raise Unjudged("a loss with its arguments")
         if root is None or any(p in self.steps for p in self.defined.get(root, Defined([], None)).places):
             raise Unjudged("a gradient, and no loss")
         top = self.node(root)
@@ -1341,7 +1348,9 @@ class Second:
         below = items_of(bottom)
         if items and below and is_partial(items[0]) and is_partial(below[0]):
             letter = letter_of(items[1]) if len(items) == 2 else None
-            loss = letter is not None and letter.base in LOSSES and not letter.below
+            loss = letter is not None and is_loss_name(letter)
+            if len(items) > 2 and is_bracket(items[2]):
+                raise Unjudged("a loss with its arguments")
             if loss and (letter_of(below[-1]).font or self.resolve(letter) is None):
                 if len(below) != 2:
                     raise Unjudged("a second derivative of a loss that is not written out")
@@ -1395,7 +1404,7 @@ class Second:
         at = {f"of {n}": self.arange(length(value, n), n) for n in value.names}
         at |= {f"by {n}": self.arange(length(node, n), n) for n in node.names}
         items = [item for tree in known[1] for item in self.index_items(tree)]
-        if node.names and not items:
+        if self.own_axes(known[0], node) and not items:
             raise Unjudged("a derivative by a whole array")
         at |= {f"by {n}": index for n, index in self.last_axes(node, items, 0, env).items()}
         if self.letters_free.get(known[0], Free(())).axes[:1] == (("steps",),):  # steps count from 1
@@ -1419,6 +1428,14 @@ def digits_alone(item):
     ):
         return str(item.children[0].children[0])
     return None
+
+
+def is_bracket(item):
+    return getattr(item, "data", "") == "factor" and item.children[0].data == "paren"
+
+
+def is_loss_name(letter):
+    return letter.base in LOSSES and letter == Letter(letter.base, letter.font) and letter.font in ("", "cal")
 
 
 def is_partial(item):

@@ -98,6 +98,8 @@ def _read(formulas, letters, columns):
     for label, formula in zip(labels, formulas):
         try:
             statements, new = split(page.tex(label)), frozenset()
+            if not any(statement.relations for statement in statements):
+                raise Unreadable("it says nothing: a formula has =, and letters stand behind 'letters:'")
             if not _begins_with_a_known_letter(given.reading, statements):
                 behind = page.given(*defining, label, letters=letters, columns=columns, kinks=set())
                 new = frozenset(behind.reading.definitions.keys() - given.reading.definitions.keys())
