@@ -22,7 +22,7 @@ STAIR = (
     {"chapters"},
 )
 """From below: a room may import those of its own step and of all steps below."""
-BESIDE = {"check", "sums", "page", "mistakes"}
+BESIDE = {"check", "modules", "sums", "page", "mistakes"}
 """What looks at the operations, and at no model. Only the rooms of the book import these."""
 BOOK = {"course", "chapters"}
 
