@@ -357,8 +357,10 @@ class Repair:
         """The Finding of a change after which more is right, though not all; or None."""
         if len(self.right) == 1:
             return None
+        right = sum(int((self.right[self.probe][name] != 0).sum()) for name in self.wrong)
+        wrong = right - self._right_numbers(self.given[self.probe], self.probe)
         for change in self._steps_on:
-            if (numbers := self._progress(change, self.probe)[1]) >= FEW:
+            if (numbers := self._progress(change, self.probe)[1]) >= max(FEW, wrong / 2):
                 kind = TURNED.get(change.kind) or KINDS[change.kind][1]
                 kind = f"{kind} Mending this makes more of it right, though not all."
                 where = quoted(self.search.cases[self.probe].name)
