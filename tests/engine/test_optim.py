@@ -1,6 +1,8 @@
 """The optimizers, beside torch.optim step for step, and the schedules beside their closed forms."""
 
+import functools
 import math
+from itertools import product
 
 import numpy as np
 import optree
@@ -78,6 +80,7 @@ def in_place(**options):
     return step
 
 
+STRONG = dict(beta_1=0.8, beta_2=0.95, eps=1e-6, weight_decay=0.3)
 CASES = {
     "sgd": (lambda torch, p: torch.optim.SGD(p, lr=1.0), optim.sgd_init, optim.sgd),
     "momentum": (
@@ -95,12 +98,12 @@ CASES = {
     "adamw, strong decay": (
         lambda torch, p: torch.optim.AdamW(p, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.3),
         optim.adamw_init,
-        lambda *a: optim.adamw(*a, beta_1=0.8, beta_2=0.95, eps=1e-6, weight_decay=0.3),
+        functools.partial(optim.adamw, **STRONG),
     ),
     "adamw in place": (
         lambda torch, p: torch.optim.AdamW(p, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.3),
         optim.adamw_init,
-        in_place(beta_1=0.8, beta_2=0.95, eps=1e-6, weight_decay=0.3),
+        in_place(**STRONG),
     ),
 }
 
@@ -142,7 +145,6 @@ def test_in_place_nothing_changes_if_the_gradient_is_not_finite(rng):
     fixed.flags.writeable = False
     for change, message in (
         ({"g": g[1:]}, r"g: expected shape \(7,\), got \(6,\)"),
-        ({"m": np.zeros(6)}, r"m: expected shape \(7,\), got \(6,\)"),
         ({"p": p[:, None]}, r"p: expected shape \(7,\), got \(7, 1\)"),
         ({"v": np.zeros(7, np.float32)}, "v: expected ndarray of float64, got ndarray of float32"),
         ({"v": state["m"]}, "p, g, m, v: expected arrays with memory of their own"),
@@ -194,15 +196,10 @@ def test_the_comparison_refutes_wrong_optimizers(name, rng):
     assert beside_torch(rng, make, optim.adam_init, step) > 1e3 * TOLERANCE
 
 
-def test_adam_with_coupled_decay_differs_from_adamw(rng):
-    params, grads = tree(rng), tree(rng)
-    coupled = optree.tree_map(lambda p, g: g + 0.3 * p, params, grads)
-    one, _ = optim.adam(params, coupled, optim.adam_init(params), 0.1)
-    other, _ = optim.adamw(params, grads, optim.adamw_init(params), 0.1, weight_decay=0.3)
-    assert not np.allclose(one["E"], other["E"])
+NAMES = ["sgd", "momentum", "adam", "adamw"]
 
 
-@pytest.mark.parametrize("name", ["sgd", "momentum", "adam", "adamw"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rate", [0.1, np.float64(0.1)])
 def test_precision_is_kept_and_nothing_is_changed_in_place(name, dtype, rate, rng):
@@ -265,15 +262,10 @@ def test_an_infinite_length_clips_nothing(rng):
     assert norm == optim.clip_by_global_norm(grads, 0.1)[1]
 
 
-def test_clipping_of_zero_gradients_is_zero():
-    clipped, norm = optim.clip_by_global_norm({"W": np.zeros((2, 3), np.float32)}, 1.0)
-    assert norm == 0 and not clipped["W"].any() and clipped["W"].dtype == np.float32
-
-
-def test_clipping_keeps_the_precision():
-    grads = {"W": np.ones((2, 3), np.float32)}
-    for max_norm in (0.5, np.float64(0.5)):
-        assert optim.clip_by_global_norm(grads, max_norm)[0]["W"].dtype == np.float32
+def test_clipping_keeps_zeros_and_the_precision():
+    for max_norm, number in product((0.5, np.float64(0.5)), (0, 1)):
+        clipped, norm = optim.clip_by_global_norm({"W": np.full((2, 3), number, np.float32)}, max_norm)
+        assert (norm > 0) == clipped["W"].any() == number and clipped["W"].dtype == np.float32
 
 
 def test_inverse_square_root_is_its_closed_form():
@@ -340,18 +332,6 @@ def test_settings_that_do_not_fit_are_refused_by_name(function, rng):
                 function(**right | {name: value})
 
 
-@pytest.mark.parametrize(
-    ("change", "name"), [(lambda p: {"E": p["E"]}, ""), (lambda p: p | {"E": p["E"].T}, "E")]
-)
-def test_gradients_that_do_not_fit_are_refused(change, name, rng):
-    params = tree(rng)
-    with pytest.raises((TypeError, ValueError), match=f"^grads.*{name}"):
-        optim.adam(params, change(params), optim.adam_init(params), 0.1)
-
-
-NAMES = ["sgd", "momentum", "adam", "adamw"]
-
-
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("step", [-1, 2.0, "2", True, None, math.nan])
 def test_a_step_that_does_not_count_is_refused(name, step, rng):
@@ -361,36 +341,26 @@ def test_a_step_that_does_not_count_is_refused(name, step, rng):
         getattr(optim, name)(params, params, state | {"step": step}, 0.1)
 
 
-@pytest.mark.parametrize(
-    ("name", "moment"), [("momentum", "v"), ("adam", "m"), ("adam", "v"), ("adamw", "v")]
-)
-def test_moments_that_do_not_fit_are_refused(name, moment, rng):
-    """Most of these would broadcast."""
+TREES = [*product(NAMES, ["grads"]), ("momentum", "v"), ("adam", "m"), ("adam", "v"), ("adamw", "v")]
+
+
+@pytest.mark.parametrize(("name", "which"), TREES)
+def test_gradients_and_moments_that_do_not_fit_are_refused(name, which, rng):
+    """Most of these would broadcast, or turn float32 into float64."""
     params = tree(rng)
-    state = getattr(optim, name + "_init")(params)
-    own = f'state\\["{moment}"\\]'
+    state, E = getattr(optim, name + "_init")(params), params["E"]
     for bad, message in (
-        ({**params, "E": params["E"][:1]}, rf"{own} at .*E.*: expected shape \(5, 3\), got \(1, 3\)"),
-        ({**params, "E": params["E"][None]}, rf"{own}.*got \(1, 5, 3\)"),
-        ({**params, "E": params["E"][0, 0]}, rf"{own}.*got \(\)"),
-        ({"E": params["E"]}, rf"{own}: expected the keys"),
-        (
-            {**params, "E": params["E"].astype(np.float32)},
-            rf"{own} at .*: expected ndarray of float64, got ndarray of float32",
-        ),
+        (params | {"E": E[:1]}, r" at .*E.*: expected shape \(5, 3\), got \(1, 3\)"),
+        (params | {"E": E[None]}, r".*got \(1, 5, 3\)"),
+        (params | {"E": E[0, 0]}, r".*got \(\)"),
+        (params | {"E": E.astype(np.float32)}, " at .*E.*: expected ndarray of float64, got .* float32"),
+        ({"E": E}, ": expected the keys"),
     ):
-        with pytest.raises((TypeError, ValueError), match=message):
-            getattr(optim, name)(params, params, state | {moment: bad}, 0.1)
-    del state[moment]
-    with pytest.raises(ValueError, match=f"state: expected the entry '{moment}', got .*'step'"):
-        getattr(optim, name)(params, params, state, 0.1)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_gradients_of_another_precision_are_refused(name, rng):
-    """They would turn float32 parameters into float64."""
-    params, grads = tree(rng, np.float32), tree(rng)
-    with pytest.raises(
-        TypeError, match="grads at .*E.*: expected ndarray of float32, got ndarray of float64"
-    ):
-        getattr(optim, name)(params, grads, getattr(optim, name + "_init")(params), 0.1)
+        own, grads, said = state, bad, "grads"
+        if which in state:
+            own, grads, said = state | {which: bad}, params, rf'state\["{which}"\]'
+        with pytest.raises((TypeError, ValueError), match=f"^{said}{message}"):
+            getattr(optim, name)(params, grads, own, 0.1)
+    if state.pop(which, None):
+        with pytest.raises(ValueError, match=f"state: expected the entry '{which}', got .*'step'"):
+            getattr(optim, name)(params, params, state, 0.1)
