@@ -12,7 +12,6 @@ from handgrad.ops import attention, linear, merge_heads, split_heads
 
 BOXES = ("own source table", "own head matrix", "attention biases", "feed-forward biases", "final norms")
 """What can be switched on, beginning from a base Transformer with one table, no biases and no final norm."""
-SETTINGS = {"63.0 M": "00010", "82.0 M": "01010", "100.9 M": "11010", "all": "11111"}
 
 
 def switched(on):
