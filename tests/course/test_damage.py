@@ -27,10 +27,12 @@ ALIVE = {
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path, _ in CHAPTERS], ids=IDS)
 def test_the_damage_of_a_claim_is_refused_or_says_the_same(path):
-    """A few edits of each formula; `python -m handgrad.course.damage` tries them all."""
-    scores = damage.score(path, most=3)
-    alive = {one.label: one.alive for one in scores if one.alive and not one.definition}
-    assert {label: edits for label, edits in alive.items() if label not in ALIVE} == {}
+    """A few edits of each claim; `python -m handgrad.course.damage` tries all, and those of definitions."""
+    chapter = damage.Chapter(path)
+    claims = [label for label, (definition, _) in chapter.targets.items() if not definition]
+    scores = [chapter.score(label, most=3) for label in claims]
+    alive = {one.label: one.alive for one in scores if one.alive and one.label not in ALIVE}
+    assert alive == {}
     assert any(one.refused for one in scores)
 
 
@@ -62,37 +64,43 @@ def test_a_proof_that_is_taken_away_is_missed(path, notebook):
         assert weaker, label
 
 
+def written(folder, text, code):
+    """A notebook of one text and one cell, in a file."""
+    v4, path = evidence.nbformat.v4, folder / "00_page.ipynb"
+    cells = [v4.new_markdown_cell(text), v4.new_code_cell(code)]
+    evidence.nbformat.write(v4.new_notebook(cells=cells), path)
+    return path
+
+
 def test_a_number_is_compared_by_the_cell_that_takes_it(tmp_path):
     """A cell that takes a number, and compares something else, lets every slip through."""
     code = "from handgrad.page import read\npage = read('00_page.ipynb')\n"
     code += "n, m = page.number('eq-a', D=3), page.number('eq-b', D=3)\nassert {} == 4"
-    text = evidence.nbformat.v4.new_markdown_cell("$$ a = D + 1 $$ (eq-a)\n\n$$ b = D + 2 $$ (eq-b)")
-    path = tmp_path / "00_page.ipynb"
-    cells = [text, evidence.nbformat.v4.new_code_cell(code.format("n"))]
-    evidence.nbformat.write(evidence.nbformat.v4.new_notebook(cells=cells), path)
-    scores = damage.numbers(damage.Chapter(path))
+    text = "$$ a = D + 1 $$ (eq-a)\n\n$$ b = D + 2 $$ (eq-b)"
+    scores = damage.numbers(damage.Chapter(written(tmp_path, text, code.format("n"))))
     assert [(one.edits, one.refused) for one in scores.values()] == [(2, 2), (2, 0)]
-    cells[1].source = code.format("n + 1")
-    evidence.nbformat.write(evidence.nbformat.v4.new_notebook(cells=cells), path)
     with pytest.raises(AssertionError, match="eq-a: the cell .* fails as it stands"):
-        damage.numbers(damage.Chapter(path))
+        damage.numbers(damage.Chapter(written(tmp_path, text, code.format("n + 1"))))
 
 
 def test_a_damage_that_nobody_notices_is_told(tmp_path, monkeypatch):
     """A check that cannot fail lets edits through, and the score says which."""
     monkeypatch.setattr(damage, "KEPT", tmp_path / "kept")
-    page = tmp_path / "00_page.ipynb"
-    cells = [
-        evidence.nbformat.v4.new_markdown_cell("$$\nx_j + x_j \\ge x_j - 1000\n$$ (eq-weak)"),
-        evidence.nbformat.v4.new_code_cell(
-            "from handgrad.page import read\n"
-            'page = read("00_page.ipynb").given(letters="x (D)")\npage.holds("eq-weak")'
-        ),
-    ]
-    evidence.nbformat.write(evidence.nbformat.v4.new_notebook(cells=cells), page)
-    (score,) = damage.score(page)
+    text = "$$ y_i = \\sum_j \\delta_{ij} x_j + x_i $$ (eq-double)\n\n"
+    text += (
+        "$$ \\mathrm{d}x_i = 2\\, \\mathrm{d}y_i $$ (eq-back)\n\n$$ x_j + x_j \\ge x_j - 1000 $$ (eq-weak)"
+    )
+    code = (
+        'from handgrad.page import read\npage = read("00_page.ipynb").given("eq-double", letters="x (D)")\n'
+    )
+    code += 'page.prove("eq-back")\npage.holds("eq-weak")'
+    page = written(tmp_path, text, code)
+    double, back, score = scores = damage.score(page)
+    assert (double.definition, double.edits, double.refused, double.alive) == (True, 11, 9, [])
+    assert any(r"\delta_{ji}" in edit for edit in double.same)
+    assert (back.definition, back.edits, back.refused) == (False, 3, 3)
     assert score.refused >= 1 and any("1001" in edit for edit in score.alive)
-    assert damage.score(page) == [score]  # kept
+    assert damage.score(page) == scores  # kept
     record = tmp_path / "damage.json"
     damage.record(damage.Chapter(page), [score], path=record)
     damage.record(damage.Chapter(page), [score], path=record)
@@ -109,6 +117,7 @@ def test_the_record_is_of_the_printed_formulas(path):
     assert {label: entry["formula"] for label, entry in entries.items()} == printed
     for label, entry in entries.items():
         assert entry["edits"] == entry["refused"] + len(entry["same"]) + len(entry["alive"])
+        assert entry["refused"] or not entry["definition"], label
         if label in chapter.taken:  # the cells that take its number do compare it
             assert entry["taken"] and (entry["refused"] or not entry["edits"]), label
         elif entry["alive"] and not entry["definition"]:
