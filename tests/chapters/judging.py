@@ -3,6 +3,7 @@
 from inspect import signature
 
 import numpy as np
+import pytest
 import torch
 
 from handgrad.course import judge
@@ -30,6 +31,16 @@ def check_gradients(name, loss, by):
         mine = solution(name)(*case.inputs)
         for ours, theirs in zip(mine if isinstance(mine, tuple) else (mine,), found, strict=True):
             np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-10, atol=1e-14)
+
+
+def gradients(*rows):
+    """The test of `check_gradients` for each row (name, loss, by)."""
+
+    @pytest.mark.parametrize("name, loss, by", rows)
+    def test(name, loss, by):
+        check_gradients(name, loss, by)
+
+    return test
 
 
 def check_answers(name, answers):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from judging import check_gradients, solution
+from judging import gradients, solution
 from sympy import factor, summation, symbols
 from torch.nn import functional
 
@@ -273,15 +273,10 @@ def weight_norm_loss(dy, x, v, g):
     return (dy * torch.func.functional_call(layer, weights, x)).sum()
 
 
-@pytest.mark.parametrize(
-    "name, loss, by",
-    [
-        ("columns_into_rows", columns_loss, "x W_k"),
-        ("repaired_weight_norm", weight_norm_loss, "v g"),
-    ],
+test_the_answers_are_the_gradients = gradients(
+    ("columns_into_rows", columns_loss, "x W_k"),
+    ("repaired_weight_norm", weight_norm_loss, "v g"),
 )
-def test_the_answers_are_the_gradients(name, loss, by):
-    check_gradients(name, loss, by)
 
 
 def test_the_mean_of_means_is_that_of_torch():

@@ -1,9 +1,8 @@
 """Chapter 10: its exercises derived again; what it draws."""
 
 import numpy as np
-import pytest
 import torch
-from judging import check_gradients, solution
+from judging import gradients, solution
 
 from handgrad.chapters.multi_head import figures
 from handgrad.ops import multi_head, multi_head_backward
@@ -44,16 +43,11 @@ def shared_loss(dy, q, m):
     return (dy * torch.nn.functional.scaled_dot_product_attention(q, m, m)).sum()
 
 
-@pytest.mark.parametrize(
-    "name, loss, by",
-    [
-        ("gate_gradients", gate_loss, "o gate W_O"),
-        ("latent_gradients", latent_loss, "x W_C W_K W_V"),
-        ("shared_gradients", shared_loss, "q m"),
-    ],
+test_the_answers_are_the_gradients = gradients(
+    ("gate_gradients", gate_loss, "o gate W_O"),
+    ("latent_gradients", latent_loss, "x W_C W_K W_V"),
+    ("shared_gradients", shared_loss, "q m"),
 )
-def test_the_answers_are_the_gradients(name, loss, by):
-    check_gradients(name, loss, by)
 
 
 # What the chapter draws ---------------------------------------------------------------------------------
