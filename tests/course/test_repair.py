@@ -28,16 +28,32 @@ WRONG = [  # what stands there instead; the kind of mistake that is told
 ]
 
 
-def mend(answer, search):
-    """What one change says of an answer, or else two; None if there is nothing to mend."""
-    own = repair(answer, search, [search._results(answer, case) for case in search.cases])
+def given(answer, search):
+    """What an answer gives in each case."""
+    return [search._results(answer, case) for case in search.cases]
+
+
+def repaired(code, search):
+    """The repair of the function of this name that the search is for."""
+    answer = score.answer(code, search.answer.__name__)
+    return repair(answer, search, given(answer, search))
+
+
+def finding(code, search):
+    """What one change says of it, or else two; None if there is nothing to mend."""
+    own = repaired(code, search)
     with np.errstate(all="ignore"):
         return own and (own.one() or own.two())
 
 
-def finding(code, search):
-    """What is said of a wrong softmax_ds."""
-    return mend(score.answer(code, "softmax_ds"), search)
+def judged(code, name="softmax_ds"):
+    return judge.find(name).judge(score.answer(code, name))
+
+
+def search_of_one(function, outputs, cases):
+    """A search whose answer takes the first argument of these cases."""
+    cases = [draws.Case(case.name, case.sizes, case.inputs[:1]) for case in cases]
+    return Search(function, (), cases, outputs, {"np": np})
 
 
 @pytest.fixture(scope="module")
@@ -63,57 +79,45 @@ def test_what_is_told_repairs_the_learners_line(right, wrong, kind, search, caps
     assert capsys.readouterr().out.count("learner") == len(search.cases)  # of a thousand trials none is heard
     assert re.search(kind, found.kind) and "With this your function is right in all cases." in found.where
     assert finding(done(code, found.where), search) is None
-    assert (
-        judge.find("softmax_ds").judge(score.answer(done(code, found.where), "softmax_ds")).status == "right"
-    )
+    assert judged(done(code, found.where)).status == "right"
 
 
 def test_two_mistakes_are_repaired_together(search):
     wrong = RIGHT.replace("da - inner", "da + inner").replace("return a *", "return 2 * a *")
     found = finding(wrong, search)
-    assert found.kind.startswith("Two things.") and found.where.endswith(
-        "With these your function is right in all cases."
-    )
+    assert found.kind.startswith("Two things.")
+    assert found.where.endswith("With these your function is right in all cases.")
 
 
 def test_what_is_right_what_may_never_end_and_what_has_no_source_is_not_repaired(search):
     assert finding(RIGHT, search) is None
-    assert (
-        finding("def softmax_ds(da, a):\n    while False:\n        pass\n    return a * da", search) is None
-    )
+    assert finding("def softmax_ds(da, a):\n    while False: pass\n    return a * da", search) is None
     assert repair(min, search, search.right) is None
 
 
-def test_a_repair_of_one_result_does_not_touch_the_other():
+def test_a_repair_of_one_result_does_not_touch_the_other(search):
     """Two results, each with its own mistake, and one that is right."""
 
     def three(x):
         return x + 1, 2 * x, x**2
 
-    cases = judge.find("softmax_ds").cases
-    cases = [type(case)(case.name, case.sizes, case.inputs[:1]) for case in cases]
-    search = Search(three, (), cases, ("one", "two", "three"))
     wrong = "def three(x):\n    one = x - 1\n    two = 3 * x\n    return one, two, x**2\n"
-    answer = score.answer(wrong, "three")
-    found = mend(answer, search)
+    found = finding(wrong, search_of_one(three, ("one", "two", "three"), search.cases))
     assert "`one = x - 1`" in found.where and "`two = 3 * x`" in found.where
 
 
-def test_a_sum_over_repeated_places_is_repaired():
+def test_a_sum_over_repeated_places_is_repaired(search):
     def counted(x):
         table = np.zeros(3)
         np.add.at(table, np.zeros(4, int), x.ravel()[:4])
         return table
 
-    cases = [type(c)(c.name, c.sizes, c.inputs[:1]) for c in judge.find("softmax_ds").cases[1:]]
-    search = Search(counted, (), cases, ("table",), {"np": np})
     wrong = """def counted(x):
     table = np.zeros(3)
     table[np.zeros(4, int)] += x.ravel()[:4]
     return table
 """
-    answer = score.answer(wrong, "counted")
-    found = mend(answer, search)
+    found = finding(wrong, search_of_one(counted, ("table",), search.cases[1:]))
     assert "np.add.at" in found.kind and "`np.add.at(table, np.zeros(4, int), x.ravel()[:4])`" in found.where
 
 
@@ -168,12 +172,6 @@ def squashing():
     return Search(squashed, (), draws.cases(draw, {}, 3), ("height", "rate"), {"np": np})
 
 
-def own(code, squashing):
-    answer = score.answer(code, "squashed")
-    given = [squashing._results(answer, case) for case in squashing.cases]
-    return repair(answer, squashing, given), given
-
-
 WRONG_VALUE = """def squashed(x, w, T):
     u = np.einsum("btd,d->bt", x, w)
     t = np.tanh(u)
@@ -182,12 +180,12 @@ WRONG_VALUE = """def squashed(x, w, T):
 
 
 def test_one_wrong_value_is_found_by_the_right_one(squashing):
-    found = own(WRONG_VALUE, squashing)[0].value()
+    found = repaired(WRONG_VALUE, squashing).value()
     assert found.kind == "A value is wrong, or what it is made of; what comes after it is right."
     assert found.where.startswith(
         "In your line `return (t, (np.abs(u) < 1) * x.sum(-1))`: `np.abs(u) < 1` has a wrong value."
     )
-    assert own(WRONG_VALUE.replace("x.sum(-1)", "x.mean(-1)"), squashing)[0].value() is None
+    assert repaired(WRONG_VALUE.replace("x.sum(-1)", "x.mean(-1)"), squashing).value() is None
 
 
 def test_a_value_that_is_right_is_never_said_to_be_wrong():
@@ -201,7 +199,7 @@ def test_a_value_that_is_right_is_never_said_to_be_wrong():
     dk = (dw - w * (dw * w).sum(-1, keepdims=True)) / nk
     return dq, dk, np.einsum("bts,btk,bsk->", ds, u, w)
 """
-    verdict = judge.find("qk_norm_backward").judge(score.answer(wrong, "qk_norm_backward"))
+    verdict = judged(wrong, "qk_norm_backward")
     assert "In your line `dq = " in verdict.where and "`du = " not in verdict.where, verdict.where
 
 
@@ -214,7 +212,7 @@ def test_a_value_that_is_right_is_never_said_to_be_wrong():
 )
 def test_a_change_may_leave_a_factor(rate, said, squashing):
     code = WRONG_VALUE.replace("(np.abs(u) < 1) * x.sum(-1)", rate)
-    found = own(code, squashing)[0]
+    found = repaired(code, squashing)
     with np.errstate(all="ignore"):
         assert found.one() is None
         told = found.but_a_factor()
@@ -226,7 +224,7 @@ def test_a_change_may_leave_a_factor(rate, said, squashing):
 
 
 def test_variables_that_are_right_are_known_by_their_numbers(squashing):
-    program = own(WRONG_VALUE, squashing)[0].program
+    program = repaired(WRONG_VALUE, squashing).program
     assert values.right_variables(program, squashing) == {"u": "inner", "t": "height"}
     assert [ast.unparse(line)[0] for line in values.right_lines(program, ["u", "t"])] == ["u", "t"]
 
@@ -237,27 +235,18 @@ def test_variables_that_are_right_are_known_by_their_numbers(squashing):
         ("3 * x @ w", "three times a value that comes up on the way."),
         ("np.tanh(x @ w) - x.mean(-1)", "the right one minus the mean of `x` over axis 2."),
         ("np.tanh(x @ w) * x.sum(-1)", "the right one times the sum of `x` over axis 2."),
-        (
-            "np.tanh(x @ w) / x.sum(-1)",
-            "the right one divided by the sum of `x` over axis 2.",
-        ),
-        (
-            "np.tanh(x @ w) + T * x.sum(-1)",
-            "the right one plus T times the sum of `x` over axis 2.",
-        ),
+        ("np.tanh(x @ w) / x.sum(-1)", "the right one divided by the sum of `x` over axis 2."),
+        ("np.tanh(x @ w) + T * x.sum(-1)", "the right one plus T times the sum of `x` over axis 2."),
+        ("np.sin(7 * x @ w)", None),
+        ("np.tanh(x @ w) + 0.37 * x.sum(-1)", None),
+        ("np.zeros(3)", None),
     ],
 )
-def test_a_wrong_result_is_explained_by_right_values(height, said, squashing):
+def test_a_wrong_result_is_explained_by_right_values_or_left_alone(height, said, squashing):
     code = f"def squashed(x, w, T):\n    return {height}, (1 - np.tanh(x @ w)**2) * x.sum(-1)"
-    found = Explain(squashing, own(code, squashing)[1]).all()
-    assert found.kind == f"Your `height` is {said}"
-    assert found.where == ("That is `inner` of the right answer." if "on the way" in said else "")
-
-
-@pytest.mark.parametrize("height", ["np.sin(7 * x @ w)", "np.tanh(x @ w) + 0.37 * x.sum(-1)", "np.zeros(3)"])
-def test_what_no_value_explains_is_left_alone(height, squashing):
-    code = f"def squashed(x, w, T):\n    return {height}, (1 - np.tanh(x @ w)**2) * x.sum(-1)"
-    assert Explain(squashing, own(code, squashing)[1]).all() is None
+    found = Explain(squashing, given(score.answer(code, "squashed"), squashing)).all()
+    where = "That is `inner` of the right answer." if said and "on the way" in said else ""
+    assert found == said or (found.kind, found.where) == (f"Your `height` is {said}", where)
 
 
 @pytest.mark.parametrize(
@@ -273,18 +262,15 @@ def test_what_no_value_explains_is_left_alone(height, squashing):
         ("a * da", "A term is missing.", "`a * (a * da).sum(axis=-1, keepdims=True)` is missing."),
         ("-right * (a > 0.2)", "Your `ds` is 0 where the right one is not 0; elsewhere it is minus", ""),
         ("right + 5 * (right == 0)", "Your `ds` is not 0 where the right one is 0; elsewhere it is the", ""),
-        ("a * da - 0.3 * a", "", ""),
+        ("a * da - 0.3 * a", None, None),
     ],
 )
 def test_a_result_is_the_right_terms_or_entries_with_factors(code, kind, where, search):
     code = code.replace("D", "a.shape[-1]")
     right = "    right = a * (da - (a * da).sum(-1, keepdims=True))"
     answer = score.answer(f"def softmax_ds(da, a):\n{right}\n    return {code}", "softmax_ds")
-    found = Explain(search, [search._results(answer, case) for case in search.cases]).all()
-    if not kind:
-        assert found is None
-    else:
-        assert found.kind.startswith(kind) and found.where.endswith(where)
+    found = Explain(search, given(answer, search)).all()
+    assert found == kind or found.kind.startswith(kind) and found.where.endswith(where)
 
 
 def test_a_second_change_may_follow_one_that_brings_the_right_values_nearer(search):
@@ -292,8 +278,7 @@ def test_a_second_change_may_follow_one_that_brings_the_right_values_nearer(sear
     inner = da.sum(-1, keepdims=True)
     return a * (da + inner)
 """
-    answer = score.answer(wrong, "softmax_ds")
-    own = repair(answer, search, [search._results(answer, case) for case in search.cases])
+    own = repaired(wrong, search)
     with np.errstate(all="ignore"):
         assert own.one() is None and own.two() is None
         found = own.further()
@@ -302,10 +287,7 @@ def test_a_second_change_may_follow_one_that_brings_the_right_values_nearer(sear
     for old, new in lines:
         assert ast.unparse(ast.parse(wrong)).count(old) == 1
         wrong = ast.unparse(ast.parse(wrong)).replace(old, new)
-    assert (
-        len(lines) == 2
-        and judge.find("softmax_ds").judge(score.answer(wrong, "softmax_ds")).status == "right"
-    )
+    assert len(lines) == 2 and judged(wrong).status == "right"
 
 
 @pytest.mark.parametrize(
@@ -327,29 +309,29 @@ def test_an_expression_is_evaluated_again_only_if_nothing_happens_then(code, har
     assert values.is_harmless(ast.parse(code, mode="eval").body) is harmless
 
 
+def search_over_rows(code):
+    """The search of a code whose sums run over axis 1, and should over the last one."""
+    right = score.answer(code.replace("(1,", "(-1,"), "softmax_ds")
+    return Search(right, (), judge.find("softmax_ds").cases, ("ds",))
+
+
 def test_every_place_that_changes_is_named():
     wrong = """def softmax_ds(da, a):
     first = (a * da).sum(1, keepdims=True)
     second = a * a.sum(1, keepdims=True)
     return a * da - second * first
 """
-    search = Search(
-        score.answer(wrong.replace("(1,", "(-1,"), "softmax_ds"), (), judge.find("softmax_ds").cases, ("ds",)
-    )
-    found = finding(wrong, search)
+    found = finding(wrong, search_over_rows(wrong))
     for line in ("first = (a * da).sum(1, keepdims=True)", "second = a * a.sum(1, keepdims=True)"):
         assert f"In your line `{line}`: " in found.where and f"In your line `{line}`, at" in found.line
     assert done(wrong, found.where).count("(-1, keepdims") == 2, found
 
 
-def test_the_same_change_twice_in_a_line_is_counted(search):
+def test_the_same_change_twice_in_a_line_is_counted():
     wrong = """def softmax_ds(da, a):
     return a * da - (a * da).sum(1, keepdims=True) * a.sum(1, keepdims=True)
 """
-    right = Search(
-        score.answer(wrong.replace("(1,", "(-1,"), "softmax_ds"), (), judge.find("softmax_ds").cases, ("ds",)
-    )
-    found = finding(wrong, right)
+    found = finding(wrong, search_over_rows(wrong))
     assert found.where.startswith("In your line `return ") and "`-1` in place of `1`, 2 times" in found.where
 
 
@@ -372,13 +354,12 @@ def test_what_somebody_does_at_two_places_is_told_at_both(wrong, right, kind):
     return r * (d - m - hat * c)
 """
     code = code.format(wrong, wrong.replace("d.", "(d * hat).", 1))
-    exercise = judge.find("layer_norm_dx")
-    verdict = exercise.judge(score.answer(code, exercise.name))
+    verdict = judged(code, "layer_norm_dx")
     assert verdict.diagnosis.startswith(kind), verdict
     for line in ("m", "c"):
         assert f"In your line `{line} = " in verdict.line and f"In your line `{line} = " in verdict.where
     mended = done(code, verdict.where)
-    assert exercise.judge(score.answer(mended, exercise.name)).status == "right", mended
+    assert judged(mended, "layer_norm_dx").status == "right", mended
 
 
 @pytest.mark.parametrize(
@@ -390,8 +371,7 @@ def test_what_somebody_does_at_two_places_is_told_at_both(wrong, right, kind):
     ],
 )
 def test_stars_options_and_texts_are_no_pieces_of_a_repair(code):
-    answer = score.answer(f"def softmax_ds(da, a):\n    {code}", "softmax_ds")
-    verdict = judge.find("softmax_ds").judge(answer)
+    verdict = judged(f"def softmax_ds(da, a):\n    {code}")
     assert verdict.status == "wrong" and "search for the mistake failed" not in verdict.diagnosis
 
 
@@ -400,7 +380,7 @@ def test_what_is_printed_has_the_brackets_that_it_needs(search):
     found = finding(wrong, search)
     mended = done(wrong, found.where)
     assert "(da - mean)" in mended or "a * da - " in mended, found
-    assert judge.find("softmax_ds").judge(score.answer(mended, "softmax_ds")).status == "right"
+    assert judged(mended).status == "right"
 
 
 def test_a_search_that_fails_is_said_to_have_failed(monkeypatch):
@@ -408,31 +388,19 @@ def test_a_search_that_fails_is_said_to_have_failed(monkeypatch):
         raise ZeroDivisionError("of the search")
 
     monkeypatch.setattr("handgrad.course.judge.function.diagnose", fails)
-    verdict = judge.find("softmax_ds").judge(
-        score.answer("def softmax_ds(da, a): return a * da", "softmax_ds")
-    )
-    assert verdict.diagnosis.endswith(
-        "The search for the mistake failed, by ZeroDivisionError: of the search."
-    )
+    said = judged("def softmax_ds(da, a): return a * da").diagnosis
+    assert said.endswith("The search for the mistake failed, by ZeroDivisionError: of the search.")
 
 
 @pytest.mark.parametrize(
     ("right", "wrong", "kind"),
     [
-        (
-            "d.max(-1)",
-            "d.mean(-1)",
-            "A sum, a mean, a maximum or a minimum stands where another of them should.",
-        ),
+        ("d.max(-1)", "d.mean(-1)", "A sum, a mean, a maximum or a minimum stands where another of them"),
         ("range(len(d))", "range(1, len(d))", "A number is wrong."),
         ("d[n, n:]", "d[n, :n]", "A slice begins or ends at the wrong place."),
         ("top[n] * e[n]", "top[0] * e[n]", "A number stands as index where that of the loop should."),
         ("min(len(d), 9)", "max(len(d), 9)", "A function is missing, or another one should stand there."),
-        (
-            "v.T",
-            "v.reshape(v.shape[::-1])",
-            "`reshape` keeps the order of the numbers; a transpose changes it.",
-        ),
+        ("v.T", "v.reshape(v.shape[::-1])", "`reshape` keeps the order of the numbers; a transpose changes"),
         ("x / len(seen)", "x / len(ids)", "One array stands where another should."),
         (
             "y = y + d[n]\n        out.append(y)",
@@ -457,11 +425,9 @@ def test_a_change_is_undone_in_the_learners_line(right, wrong, kind):
     rng = np.random.default_rng(0)
     cases = [draws.Case(str(n), {}, (rng.normal(size=(n, 7)),)) for n in (5, 4, 6)]
     search = Search(score.answer(code, "many"), (), cases, ("out", "rows", "x", "turned"), {"np": np})
-    answer = score.answer(code.replace(right, wrong), "many")
-    found = repair(answer, search, [search._results(answer, case) for case in cases]).one()
-    assert kind in found.kind and found.where.endswith("With this your function is right in all cases."), (
-        found
-    )
+    found = repaired(code.replace(right, wrong), search).one()
+    assert kind in found.kind, found
+    assert found.where.endswith("With this your function is right in all cases."), found
 
 
 def test_a_value_may_be_a_number_or_of_each_round_of_a_loop(search):
@@ -470,8 +436,7 @@ def test_a_value_may_be_a_number_or_of_each_round_of_a_loop(search):
         row = x.max(axis=(1, 2))
         return x / total * row[:, None, None]
 
-    cases = [type(c)(c.name, c.sizes, c.inputs[:1]) for c in judge.find("softmax_ds").cases]
-    search = Search(mean, (), cases, ("y",), {"np": np})
+    search = search_of_one(mean, ("y",), search.cases)
     for wrong, place in (("row[b]", "x[b].sum() ** 3"), ("total", "np.sum(x ** 4)")):
         code = """def mean(x):
     y = np.zeros(x.shape)
@@ -481,19 +446,18 @@ def test_a_value_may_be_a_number_or_of_each_round_of_a_loop(search):
         y[b] = x[b] / (total) * (row[b])
     return y
 """.replace(f"({wrong})", f"({place})")
-        answer = score.answer(code, "mean")
-        found = repair(answer, search, [search._results(answer, case) for case in cases]).value()
+        found = repaired(code, search).value()
         assert "has a wrong value. With the right value there" in found.where
         assert place in found.line, found
 
 
 def test_a_line_that_makes_a_wrong_result_of_right_values_is_named(squashing):
     code = WRONG_VALUE.replace("return t, (np.abs(u) < 1) * x.sum(-1)", "r = np.sin(t) ** 3\n    return t, r")
-    found = own(code, squashing)[0].line()
+    found = repaired(code, squashing).line()
     assert found.where == "In your line `r = np.sin(t) ** 3`: `t` is right, and its result is not."
     twice = code.replace("t = np", "also = np.tanh(u)\n    t = np").replace("sin(t)", "sin(t + also)")
-    assert own(twice, squashing)[0].line() is None  # one of the two may have another task
-    assert own(code.replace("np.einsum", "2 * np.einsum"), squashing)[0].line() is None
+    assert repaired(twice, squashing).line() is None  # one of the two may have another task
+    assert repaired(code.replace("np.einsum", "2 * np.einsum"), squashing).line() is None
 
 
 def test_a_change_that_mends_a_part_is_told_and_said_to_be_a_part(search):
@@ -501,14 +465,12 @@ def test_a_change_that_mends_a_part_is_told_and_said_to_be_a_part(search):
     first = np.sin(np.floor(9 * da).sum(-1, keepdims=True))
     return np.concatenate([first, (a * (da + (a * da).sum(-1, keepdims=True)))[..., 1:]], axis=-1)
 """
-    answer = score.answer(wrong, "softmax_ds")
-    own = repair(answer, search, [search._results(answer, case) for case in search.cases])
+    own = repaired(wrong, search)
     with np.errstate(all="ignore"):
         assert own.one() is None and own.further() is None
         found = own.nearly()
         assert "though not all" in found.kind and "in place of `da + (a * da)" in found.where, found
-        answer = score.answer(wrong.replace("da +", "np.cos(da) *"), "softmax_ds")
-        own = repair(answer, search, [search._results(answer, case) for case in search.cases])
+        own = repaired(wrong.replace("da +", "np.cos(da) *"), search)
         assert own.one() is None and own.nearly() is None
 
 
@@ -518,12 +480,6 @@ def test_a_result_that_is_wrong_at_one_end_of_an_axis_is_said_to_be_so():
     ds[..., AT] = np.sin(da[..., AT]) ** 3
     return ds
 """
-    exercise = judge.find("softmax_ds")
-    for at, said in (
-        ("0", "ds is wrong in axis 2, at 0 only."),
-        ("-1", "ds is wrong in axis 2, at -1 only."),
-    ):
-        verdict = exercise.judge(score.answer(code.replace("AT", at), "softmax_ds"))
-        assert said in verdict.diagnosis, verdict
-    verdict = exercise.judge(score.answer(code.replace("AT", ":2"), "softmax_ds"))
-    assert " only." not in verdict.diagnosis
+    for at in ("0", "-1"):
+        assert f"ds is wrong in axis 2, at {at} only." in judged(code.replace("AT", at)).diagnosis
+    assert " only." not in judged(code.replace("AT", ":2")).diagnosis
