@@ -9,22 +9,17 @@ import nbformat
 import numpy as np
 import pytest
 import torch
-import yaml
 from judging import gradients, solution
 from sympy import factor, summation, symbols
 from torch.nn import functional
 
 from handgrad.chapters.errata import claims
-from handgrad.course import judge
+from handgrad.course import judge, plan
 from handgrad.ops import attention, attention_backward
 
 ROOT = Path(__file__).parents[2]
 CLAIMS = claims.load()
-TITLES = {
-    chapter["number"]: f"{chapter['number']:02}_{chapter['topic']}"
-    for part in yaml.safe_load((ROOT / "book/chapters.yml").read_text(encoding="utf-8"))
-    for chapter in part["chapters"]
-}
+TITLES = {chapter.number: chapter.name for chapter in plan.chapters(ROOT)}
 by_claim = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
 
 

@@ -5,24 +5,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 
-from handgrad.course import consistency, evidence
+from handgrad.course import consistency, evidence, plan
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = {int(path.stem[:2]): notebook for path, notebook in evidence.chapters(ROOT / "notebooks")}
-PLAN = yaml.safe_load((ROOT / "book" / "chapters.yml").read_text(encoding="utf-8"))
-NEEDS = {entry["number"]: entry["needs"] for part in PLAN for entry in part["chapters"]}
-PAGES = sorted(
-    path
-    for pattern in (
-        "notebooks/[0-9]*.ipynb",
-        "notebooks/solutions/*.ipynb",
-        "notebooks/quizzes/*.json",
-        "book/*.md",
-    )
-    for path in ROOT.glob(pattern)
-)
+NEEDS = {chapter.number: chapter.needs for chapter in plan.chapters(ROOT)}
+FOLDERS = "notebooks/[0-9]*.ipynb", "notebooks/solutions/*.ipynb", "notebooks/quizzes/*.json", "book/*.md"
+PAGES = sorted(path for pattern in FOLDERS for path in ROOT.glob(pattern))
 HOMES = consistency.homes(ROOT / "notebooks")
 
 
