@@ -37,6 +37,13 @@ def test_of_a_sheet_of_the_menu_what_is_wrong_is_found_and_nothing_else(path):
         ("cross_entropy", "dz[rows, y] -= 1", "dz[:, y] -= 1", "dz"),
         ("attention", "du.T @ q / np.sqrt(K)", "du.T @ q", "dk"),
         ("attention", "/ np.sqrt(K)\na", "\na", "u"),
+        ("z_loss", "2 * lambda_ * n", "lambda_ * n", "dz"),
+        ("experts", "g = m * np", "g = np", "g"),
+        ("experts", "ds @ W.T + ", "", "dx"),
+        ("window", "e = m * np", "e = np", "a"),
+        ("window", "(1 - a.sum(axis=-1, keepdims=True)) * inner", "inner", "dn"),
+        ("preferences", "(l - s)", "(l + s)", "u"),
+        ("preferences", "np.exp(u)", "np.exp(-u)", "dw"),
     ],
 )
 def test_lines_that_are_wrong_differ_where_they_are(name, old, new, what):
@@ -51,6 +58,12 @@ def test_lines_that_are_wrong_differ_where_they_are(name, old, new, what):
         ("softmax", r"\sum_w p_{tw}\, \mathrm dp_{tw}", r"\sum_w \mathrm dp_{tw}"),
         ("cross_entropy", r"= \frac1T \left(", r"= \left("),
         ("attention", r"\sum_d \mathrm dy_{td} v_{sd}", r"\mathrm dy_{td} v_{sd}"),
+        ("z_loss", r"2 \lambda n_t", r"\lambda n_t"),
+        ("experts", r"\sum_i g_{ti}\, \mathrm dg_{ti}", r"\sum_i m_{ti} g_{ti}\, \mathrm dg_{ti}/2"),
+        ("experts", r"\sum_e W_{je}\, \mathrm ds_{te} + ", ""),
+        ("window", r"\left( 1 - \sum_r a_{tr} \right) ", ""),
+        ("window", r"dn = -", r"dn = "),
+        ("preferences", r"\sigma(-u_b)", r"\sigma(u_b)"),
     ],
 )
 def test_a_formula_that_is_wrong_never_passes(name, old, new):

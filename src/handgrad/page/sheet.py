@@ -19,6 +19,7 @@ name of a letter, or to ``dx`` for a gradient, is compared with the formulas.
 import argparse
 import contextlib
 import itertools
+import keyword
 import math
 import re
 import traceback
@@ -208,6 +209,7 @@ def compared(reading: Reading, lines, seed=0):
     if reading.output and not reading.loss:
         upstream[reading.output] = rng.standard_normal(shapes[reading.output])
     space = {"np": np} | {name: np.array(value) for name, value in values.items()} | sizes
+    space |= {f"{name}_": space[name] for name in filter(keyword.iskeyword, values)}  # lambda_
     space |= {f"d{name}": np.array(value) for name, value in upstream.items()}
     for name in values:  # X and x are one array, where x_t is a row of it
         space.setdefault(name[:1].upper() + name[1:], space[name])
