@@ -44,6 +44,7 @@ def test_every_sheet_of_the_menu_has_the_verdicts_that_it_has_elsewhere(browser,
             "all => all.map(li => [...li.children].map(e => e.title || e.textContent))"
         )
         assert [(what, verdict) for verdict, what, _ in shown] == [o[:2] for o in outcomes(path.read_text())]
+    page.get_by_label("Letters, and the axes").fill("x (D)")
     page.get_by_label("Formulas in TeX").fill("y_j = x_j")
     page.get_by_label("Lines of NumPy").fill("print('half a line', end='')\ny = 2 * x")
     page.get_by_role("button", name="Prove").click()
