@@ -263,6 +263,8 @@ WRONG = {
         model.embed_backward,
         'if cache["segmented"]: → dtables["P"] *= 1.001\nif cache["segmented"]:',
     ),
+    "dE of the head ×1.001": ("GPT-2", ops.tied_head_backward, "return dz @ E, → return dz @ E, 1.001 *"),
+    "lookup ×1.001": ("BERT", ops.embedding_backward, 'cache["scale"] * → 1.001 * cache["scale"] *'),
     "memory of one layer missing": ("Vaswani", model.decode_backward, "dmemory + dmemory_n → dmemory"),
     "memory of every layer missing": ("Vaswani", model.decode_backward, f"{MEMORY} → 0 * dmemory_n"),
     "memory ×1.001": ("Vaswani", model.decode_backward, "dmemory + → dmemory + 1.001 *"),
@@ -270,6 +272,19 @@ WRONG = {
     "residual dropped, post": ("BERT", blocks.sublayer_backward, "dy + dh → dh"),
     "keys and values forgotten": ("GPT-2", blocks.self_attend_backward, "dx + dmemory → dx"),
     "gradient stops at the block": ("GPT-2", blocks.encoder_block_backward, "return dx → return 0 * dx"),
+    "γ outside the sums": (
+        "Vaswani",
+        ops.layer_norm_backward,
+        'cache["gamma"] * dy → dy',
+        '"inverse_std"] → "inverse_std"] * cache["gamma"]',
+    ),
+    "dW_O transposed": ("Vaswani", ops.multi_head_backward, '"W_O": dW_O → "W_O": dW_O.T'),
+    "one copy of a head of keys": (
+        "Llama",
+        ops.repeat_heads_backward,
+        "xp.sum(xp.reshape(dy, (B, HG // G, G, S, K)), axis=2) → dy[:, ::G]",
+    ),
+    "loss ×1.001": ("GPT-2", ops.cross_entropy_backward, "dz = dloss → dz = 1.001 * dloss"),
     "dropout forgotten": ("Vaswani", ops.dropout_backward, 'dy if cache["keep"] is None → dy if True'),
     "embedding dropout forgotten": (
         "GPT-2",
