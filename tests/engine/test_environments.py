@@ -20,12 +20,11 @@ EXTRAS = PROJECT["optional-dependencies"]
 NEEDS = {
     r"twin|modules|chapters\.\w+\.(twin|torch_layer)": "oracle",
     r"fast\.(loops|memory|sharing|step|update)|course\.ledger": "fast",
-    r"fast\.parallel": "fast oracle",
     r"course\.(figures|interactive)|chapters\.\w+\.figures": "figures",
     r"course\.(apart|consistency|damage|evidence|grade|plan|rules|running|runs|teaching)"
     r"|chapters\.errata\.claims": "book",
 }
-"""Which rooms need an extra, or two; all others need the dependencies only."""
+"""Which rooms need an extra; all others need the dependencies only."""
 
 WITHOUT = """
 import importlib, importlib.metadata, sys
@@ -83,10 +82,6 @@ recipe = train.Recipe(steps=2, batch_size=2, peak=0.1, warmup=1)
 tokens = np.array([[1, 2, 3], [3, 2, 1]])
 draw = lambda rng, B: {"tokens": tokens, "target_out": tokens}
 train.run(train.start(config, 0), draw, config, recipe, engine=fast.engine)
-""",
-    "fast oracle": """
-from handgrad.fast import parallel
-assert set(parallel.ENGINES) == {"readable", "fast"}
 """,
     "oracle": """
 import numpy as np
@@ -171,7 +166,7 @@ COMMANDS |= {module: (SCRIPTS[0], [name]) for name, module in command.COMMANDS.i
 
 
 def test_these_are_the_commands():
-    rooms = "course.damage course.rules course.runs fast.parallel page.sheet course.progress course.grade"
+    rooms = "course.damage course.rules course.runs page.sheet course.progress course.grade"
     assert list(COMMANDS) == [f"handgrad.{room}" for room in rooms.split()]
     assert SCRIPTS[0] == "handgrad.__main__"
 

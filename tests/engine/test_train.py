@@ -100,7 +100,7 @@ def test_the_twin_refutes_a_wrong_training():
 
 
 def test_gradients_from_elsewhere_are_used_by_both_engines():
-    """As data-parallel training gives them: here they are doubled, and clipped to another length."""
+    """As another way to compute them gives them: here they are doubled, and clipped to another length."""
     recipe = dataclasses.replace(RECIPE, max_norm=1e9)
 
     def doubled(*args, **options):

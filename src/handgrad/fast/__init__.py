@@ -5,7 +5,6 @@
     sharing    rows, weights and dropout of each worker, and their gradients added
     step       forward, backward and the loss: the formulas of `ops`, in place and in blocks
     update     clipping and AdamW in place; `engine`, which trains with all of this
-    parallel   the same in several processes
 
 numba compiles the loops: the extra `fast`. Without it `engine` is that of the readable step, and says so.
 Nothing outside this room imports it, but what makes the book: `train.run` takes its `engine` as an argument.
