@@ -123,6 +123,8 @@ def test_conditions_give_letters_their_values_and_restrict_the_numbers():
 def test_signs_that_are_plain_are_proved_and_others_are_not():
     page(r"\sum_j x_j^2 \ge 0").given(letters="x (D)").prove("eq-0")
     with pytest.raises(NotProved):
+        page(r"x_j^2 - 2 x_j + 1 \ge 0").given(letters="x (D)").prove("eq-0")
+    with pytest.raises(AssertionError, match="not ≥ at"):
         page(r"\sum_j x_j \ge 0").given(letters="x (D)").prove("eq-0")
 
 

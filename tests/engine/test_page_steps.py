@@ -4,6 +4,7 @@ import pytest
 
 from handgrad.page import Unreadable
 from handgrad.page.checks import Page
+from handgrad.sums import NotProved
 
 UPDATES = r"""
 $$ \begin{aligned}
@@ -66,3 +67,81 @@ def test_a_sequence_without_a_beginning_is_refused():
 def test_a_power_is_no_index_of_another_letter():
     page = Page(r"$$ \beta_1^2/\beta_2 = \beta_1 \beta_1/\beta_2 $$ (eq-claim)")
     page.given(letters="beta_1, beta_2 > 0").prove("eq-claim")
+
+
+def recurrence(forward, claim):
+    *definitions, letters = forward
+    tex = [*definitions, claim]
+    page = Page("".join(f"\n$$ {one} $$ (eq-{n})\n" for n, one in enumerate(tex)))
+    return page.given(
+        *(f"eq-{n}" for n in range(len(definitions))), letters=letters
+    ), f"eq-{len(definitions)}"
+
+
+LINEAR = (r"h_t = a_t h_{t-1} + b_t x_t", "y_t = c_t h_t", "t steps; a, b, c, x, h, y (steps); h_0")
+TANH = (r"h_t = \tanh(a h_{t-1} + x_t)", "y_t = c h_t", "t steps; a, c; x, h, y (steps); h_0")
+GATE = (
+    r"g_t = \frac{1}{1 + e^{-x_t}}",
+    "h_t = g_t h_{t-1} + (1 - g_t) u_t",
+    "y_t = h_t",
+    "t steps; g, u, x, h, y (steps); h_0",
+)
+CELL = (
+    "c_t = f_t c_{t-1} + u_t h_{t-1}",
+    r"h_t = o_t \tanh(c_t)",
+    "y_t = h_t",
+    "t steps; c, f, u, h, o, y (steps); h_0; c_0",
+)
+THROUGH_STEPS = [  # what is right, and an edit that makes it wrong
+    (LINEAR, r"\mathrm dh_t = c_t\, \mathrm dy_t + a_{t+1}\, \mathrm dh_{t+1}", "a_{t+1}", "a_t"),
+    (LINEAR, r"\mathrm dh_t = c_t\, \mathrm dy_t + a_{t+1}\, \mathrm dh_{t+1}", "c_t", "c_{t+1}"),
+    (LINEAR, r"\mathrm da_t = h_{t-1}\, \mathrm dh_t", "h_{t-1}", "h_t"),
+    (LINEAR, r"\mathrm da_t = h_{t-1}\, \mathrm dh_t", "dh_t", "dy_t"),
+    (LINEAR, r"\mathrm dc_t = h_t\, \mathrm dy_t", "= h_t", "= h_{t-1}"),
+    (LINEAR, r"\mathrm dh_0 = a_1\, \mathrm dh_1", "dh_1", "dh_2"),
+    (TANH, r"\mathrm dx_t = (1 - h_t^2)\, \mathrm dh_t", "h_t^2", "h_t"),
+    (TANH, r"\mathrm dh_t = c\, \mathrm dy_t + a\, \mathrm dx_{t+1}", "x_{t+1}", "x_t"),
+    (TANH, r"\mathrm da = \sum_t h_{t-1}\, \mathrm dx_t", "h_{t-1}", "h_t"),
+    (TANH, r"\mathrm dc = \sum_t h_t\, \mathrm dy_t", "h_t", "2 h_t"),
+    (GATE, r"\mathrm dg_t = (h_{t-1} - u_t)\, \mathrm dh_t", "- u_t", ""),
+    (GATE, r"\mathrm dx_t = g_t (1 - g_t) (h_{t-1} - u_t)\, \mathrm dh_t", "1 - g_t", "2 - g_t"),
+    (CELL, r"\mathrm dh_t = \mathrm dy_t + u_{t+1}\, \mathrm dc_{t+1}", "u_{t+1}", "u_t"),
+    (
+        CELL,
+        r"\mathrm dc_t = f_{t+1}\, \mathrm dc_{t+1} + o_t (1 - \tanh(c_t)^2)\, \mathrm dh_t",
+        "f_{t+1}",
+        "f_t",
+    ),
+]
+
+
+@pytest.mark.parametrize(("forward", "claim", "old", "new"), THROUGH_STEPS)
+def test_a_gradient_through_any_number_of_steps(forward, claim, old, new):
+    given, label = recurrence(forward, claim)
+    given.prove(label)
+    given.holds(label)
+    assert old in claim
+    given, label = recurrence(forward, claim.replace(old, new))
+    with pytest.raises(AssertionError) as refuted:
+        given.prove(label)
+    assert not isinstance(refuted.value, NotProved)
+    with pytest.raises((AssertionError, Unreadable)):  # c_{t+1} beyond the last step
+        given.holds(label)
+
+
+@pytest.mark.parametrize(
+    ("forward", "claim", "why"),
+    [
+        ((LINEAR[0], LINEAR[2]), r"\mathrm da_t = h_{t-1}\, \mathrm dh_t", "an output such as y_t = h_t"),
+        (
+            (LINEAR[0], r"y_t = \sum_{i=1}^t h_i", LINEAR[2]),
+            r"\mathrm dx_t = b_t\, \mathrm dh_t",
+            "a sum over steps",
+        ),
+        ((LINEAR[0], "y_t = h_{t+1}", LINEAR[2]), r"\mathrm dh_t = \mathrm dy_t", "h at a later step"),
+    ],
+)
+def test_a_gradient_that_no_chain_of_steps_gives_is_refused(forward, claim, why):
+    with pytest.raises(Unreadable, match=why):
+        given, label = recurrence(forward, claim)
+        given.prove(label)

@@ -43,6 +43,9 @@ def test_of_a_sheet_of_the_menu_what_is_wrong_is_found_and_nothing_else(path):
         ("window", "e = m * np", "e = np", "a"),
         ("window", "(1 - a.sum(axis=-1, keepdims=True)) * inner", "inner", "dn"),
         ("preferences", "(l - s)", "(l + s)", "u"),
+        ("scan", "carry = a[t] * dh[t]", "carry = a[t - 1] * dh[t]", "dh"),
+        ("scan", "np.append(h_0, h[:-1])", "h", "da"),
+        ("scan", "dh_0, dc = carry", "dh_0, dc = dh[0]", "dh_0"),
         ("preferences", "np.exp(u)", "np.exp(-u)", "dw"),
     ],
 )
@@ -64,6 +67,8 @@ def test_lines_that_are_wrong_differ_where_they_are(name, old, new, what):
         ("window", r"\left( 1 - \sum_r a_{tr} \right) ", ""),
         ("window", r"dn = -", r"dn = "),
         ("preferences", r"\sigma(-u_b)", r"\sigma(u_b)"),
+        ("scan", r"a_{t+1}\, \mathrm dh_{t+1}", r"a_t\, \mathrm dh_{t+1}"),
+        ("scan", r"(h_{t-1} - b_t x_t)\,", r"h_{t-1}"),
     ],
 )
 def test_a_formula_that_is_wrong_never_passes(name, old, new):

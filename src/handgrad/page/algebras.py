@@ -726,11 +726,19 @@ class Torch(Walk):
         return self.number(int(holds[sign]))
 
     def _mul(self, parts, at, lead, held):
-        """A term whose condition on indices does not hold is left out, whatever it would be, such as ln 0."""
+        """A term whose condition on indices does not hold is left out, whatever it would be, such as ln 0;
+        so is one with a gradient from beyond the last step."""
         for t in parts:
             if t.kind == "relation" and of_indices(t, at) and self.value(t, at, lead, held) == 0:
                 return self.number(0)
+            if t.kind == "gradient" and self.is_beyond(*t.parts, at, lead, held):
+                return self.number(0)
         return super()._mul(parts, at, lead, held)
+
+    def is_beyond(self, name, places, at, lead, held):
+        """Whether these indices are those of a step behind the last."""
+        with_steps = self.reading.array(name).axes[:1] == (STEPS,)
+        return with_steps and self.flat(places, at, lead, held)[0][0] > self.sizes["steps"]
 
     def label(self, name, indices, lead):
         array = self.reading.array(name)
@@ -745,13 +753,19 @@ class Torch(Walk):
         flat = tuple(i for index in indices for i in index)
         flat = (0,) * (self.given[name].ndim - len(flat)) + flat
         sizes = [s for axis in self.reading.array(name).axes for s in axis]
-        found = tuple(i - (size in STEPS) for i, size in zip(flat, sizes))
+        found = self.from_0(name, flat)
         for i, length, size in zip(found, self.given[name].shape, sizes):
             if i < 0 and size in STEPS:
                 raise Unreadable(f"{name} at step {i + 1}, and steps begin at 1")
             if not 0 <= i < length:
                 raise Unreadable(f"{name} at {i}, on an axis of length {length}")
         return found
+
+    def from_0(self, name, flat):
+        """Indices as NumPy counts them: those of a step begin at 1."""
+        sizes = [s for axis in self.reading.array(name).axes for s in axis]
+        leading = [None] * (len(flat) - len(sizes))
+        return tuple(i - (size in STEPS) for i, size in zip(flat, leading + sizes))
 
     def run(self, size):
         """The values of an index: those of a step begin at 1."""
@@ -820,7 +834,7 @@ class Torch(Walk):
     def upstream(self, name, indices):
         key = name, indices
         if name in self.arrived:
-            return self.number(self.arrived[name][tuple(i for index in indices for i in index)])
+            return self.number(self.arrived[name][self.from_0(name, [i for index in indices for i in index])])
         if key not in self.upstreams:
             seed = [ord(c) for c in name] + [i + 1 for index in indices for i in index]
             self.upstreams[key] = self.number(np.random.default_rng(seed).standard_normal())

@@ -992,6 +992,8 @@ class Second:
             raise Unjudged("brackets above a letter")
         rule = self.defined.get(name)
         if rule is not None and any(p in self.steps for p in rule.places):
+            if letter.gradient:
+                raise Unjudged("a gradient by a letter of a sequence")
             return self.powered(self.at_step(name, rule, items, env), above, env)
         node = self.slopes(name) if letter.gradient else self.node(name)
         free = self.letters_free.get(name)

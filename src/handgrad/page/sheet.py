@@ -31,6 +31,7 @@ import numpy as np
 from ..sums import NotProved
 from .algebras import Torch, Walk, draw
 from .checks import Page, single_letter
+from .meaning import STEPS
 from .reading import Reading, names_in
 from .tree import Unreadable, scan, split
 
@@ -305,8 +306,9 @@ def _numbers(reading, letter, gradient, sizes, values, upstream, shape):
     """
     found, groups = np.empty(shape), [len(axis) for axis in reading.array(letter).axes]
     noise = 1e-14 * max(np.abs(value).max() for value in values.values())
+    first = [int(size in STEPS) for axis in reading.array(letter).axes for size in axis]  # steps begin at 1
     for at in np.ndindex(shape):
-        rest = iter(at)
+        rest = map(sum, zip(at, first))
         indices = tuple(tuple(itertools.islice(rest, n)) for n in groups)
         if gradient:
             step = 1e-5 * max(1.0, abs(np.asarray(values.get(letter, 1.0)).max()))

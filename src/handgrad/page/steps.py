@@ -4,9 +4,15 @@ A letter that its own definition uses at an earlier step, such as p_t = p_{t−1
 letter at each step, and so is the part of a sum Σ_{i=1}^t that does not contain t, of which the step t
 adds one term. A claim about a step t is proved by opening the letters of this step once, or by
 induction: it holds at t = 1, and if it gives the value of one of its letters at t − 1, it holds at t.
+
+A gradient runs the other way. dh_t of an h_t that h_{t+1} is made of is kept as a letter too, and opened by
+the chain rule: a sum over all letters made of h_t of their gradient times their slope. Beyond the last step
+gradients are 0. The gradient by a letter that every step uses is a sum over all steps; two such sums are
+equal if their terms are.
 """
 
 import itertools
+import math
 
 import sympy as sp
 from sympy import Indexed, IndexedBase
@@ -14,6 +20,7 @@ from sympy import Indexed, IndexedBase
 from ..sums import NotProved
 from .algebras import Symbols, Unprovable, depth_of
 from .meaning import STEPS, UNIT, Place, Term, term, times
+from .reading import names_in
 from .tree import Unreadable
 
 
@@ -63,7 +70,7 @@ class Steps(Symbols):
             elif factor != term("relation", "from", here, UNIT):  # all steps are ≥ 1
                 factors.append(factor)
         if last is None:
-            raise Unprovable("a sum over all steps, without a last one")
+            return sp.Sum(self.value(times(*factors), {**at, place: (EVERY,)}, lead, held), (EVERY, 1, LAST))
         i = sp.Symbol(f"step {self.nested}", integer=True, positive=True)
         self.nested += 1
         e = self.value(times(*factors), {**at, place: (i,)}, lead, held)
@@ -87,11 +94,13 @@ class Steps(Symbols):
     def rule(self, atom):
         """What a letter of a sequence is at its step, from those before; None for another."""
         name, step = atom.base.label.name, atom.indices[0]
+        if name.startswith(OF_LOSS):
+            return self.chained(name.removeprefix(OF_LOSS), step, atom.indices[1:])
         for rest, known in self.runs.items():
             if known == name:
                 before = 0 if step == 1 else atom.base[sp.expand(step - 1)]
                 return sp.S.Zero if step == 0 else before + rest(step)
-        if name not in self.reading.recurrent:
+        if name not in self.reading.definitions:
             return None
         definition = self.reading.definitions[name]
         indices = tuple((index,) for index in atom.indices)
@@ -100,12 +109,19 @@ class Steps(Symbols):
         return self.value(definition.body, self.bound(definition.places, indices))
 
     def opened(self, e, first):
-        """e, with all letters of the step `first` and of later ones made of those of earlier steps."""
+        """e, with all letters of the step `first` and of later ones made of those of earlier steps.
+
+        Gradients up to the step behind it are made of those of later steps.
+        """
         e = sp.sympify(e)
         for _ in range(100):
             found = {}
             for atom in e.atoms(Indexed):
-                later = sp.expand(atom.indices[0] - first)
+                later, name = sp.expand(atom.indices[0] - first), atom.base.label.name
+                if is_of_loss(atom):
+                    later = 1 - later
+                elif name in self.reading.definitions and name not in self.reading.recurrent:
+                    later = sp.S.Zero
                 if later.is_nonnegative and (value := self.rule(atom)) is not None:
                     found[atom] = value
             if not found:
@@ -124,8 +140,89 @@ class Steps(Symbols):
             raise Unreadable(f"a derivative by {name} of something in which it does not occur")
         return scalar.xreplace({entry: letter}).diff(letter).xreplace({letter: entry})
 
-    def _gradient(self, parts, at, lead, held):
-        raise Unprovable("a gradient through steps of any number")
+    def gradient(self, name, indices, held):
+        reading = self.reading
+        if (
+            reading.loss
+            or reading.output in reading.recurrent
+            or STEPS not in reading.array(reading.output).axes
+        ):
+            raise Unprovable("a gradient through steps of any number, but of an output such as y_t = h_t")
+        whole = name.removesuffix("_0")
+        if whole != name and whole in reading.recurrent:
+            name, indices = whole, ((sp.S.Zero,), *indices)
+        if STEPS in reading.array(name).axes:
+            return self.symbol(OF_LOSS + name, indices)
+        entry = tuple(i for index in indices for i in index)
+        return sp.Sum(self.chained(name, EVERY, entry, shared=True), (EVERY, 1, LAST))
+
+    def chained(self, name, step, rest, shared=False):
+        """The gradient by a letter at a step, from those of the letters that are made of it.
+
+        rest: its other indices; shared: of a letter without steps, what this step adds.
+        """
+        found = sp.S.Zero
+        for made, definition in self.reading.definitions.items():
+            if name not in names_in(definition.body):
+                continue
+            axes = self.reading.array(made).axes
+            if axes[:1] != (STEPS,) or not all(isinstance(n, int) for axis in axes[1:] for n in axis):
+                raise Unprovable(f"a gradient through {made}, which is no number at each step")
+            for others in itertools.product(*(range(math.prod(axis)) for axis in axes[1:])):
+                indices = ((HERE,), *((sp.Integer(n),) for n in others))
+                e = self.closed(definition, indices)
+                arrives = self.upstream if made == self.reading.output else self.of_loss
+                kind = sp.Symbol if shared and not rest else Indexed
+                for atom in (a for a in e.atoms(kind) if name_of(a) == name):
+                    own = getattr(atom, "indices", ())
+                    back = sp.S.Zero if shared else sp.expand(HERE - own[0])  # so many steps before
+                    if not back.is_Integer or back < 0:
+                        raise Unprovable(f"a gradient through {made}, made of {name} at a later step")
+                    if own[not shared :] == rest and step + back != 0:  # there is no y_0
+                        letter = sp.Dummy(real=True)
+                        slope = e.xreplace({atom: letter}).diff(letter).xreplace({letter: atom})
+                        found += (slope * arrives(made, indices)).subs(HERE, step + back)
+        return found
+
+    def of_loss(self, name, indices):
+        return self.gradient(name, indices, frozenset())
+
+    def closed(self, definition, indices):
+        """What a definition says at a step, with letters of steps for those that it is made of."""
+        reading, before = self.reading, self.opaque
+        self.opaque = frozenset(n for n in reading.definitions if STEPS in reading.array(n).axes)
+        e = sp.sympify(self.value(definition.body, self.bound(definition.places, indices)))
+        self.opaque = before
+        if e.has(sp.Sum) or {*map(name_of, e.atoms(Indexed))} & {*self.runs.values()}:
+            raise Unprovable(f"a gradient through {definition.name}, a sum over steps")
+        return e
+
+
+HERE, EVERY = (sp.Symbol(name, integer=True, positive=True) for name in ("here", "step"))
+LAST = sp.Symbol("steps", integer=True, positive=True)
+OF_LOSS = "∂L/∂"
+"""Before the name of a letter: the gradient by it."""
+
+
+def name_of(atom):
+    """The name of a letter, or of the array of an entry."""
+    return atom.base.label.name if isinstance(atom, Indexed) else atom.name
+
+
+def is_of_loss(atom):
+    return name_of(atom).startswith(OF_LOSS)
+
+
+def sums_in_one(e):
+    """What is outside of all sums over every step, and the term of their sum."""
+    terms = [t.as_independent(sp.Sum, as_Add=False) for t in sp.Add.make_args(sp.sympify(e))]
+    if any(
+        getattr(inside, "function", sp.S.One) is not sp.S.One and inside.function.has(sp.Sum)
+        for _, inside in terms
+    ):
+        raise Unprovable("a sum over steps within another")
+    inside = [outside * total.function for outside, total in terms if isinstance(total, sp.Sum)]
+    return e - sum(outside * total for outside, total in terms if isinstance(total, sp.Sum)), sp.Add(*inside)
 
 
 def powers_apart(e):
@@ -189,6 +286,9 @@ def prove_steps(reading, left, right, places, what):
         difference = sp.sympify(walk.value(left, at)) - walk.value(right, at)
         if len(steps) > 1:
             raise Unprovable(f"{what}: a claim about several steps, {steps}")
+        difference, term_of_sum = sums_in_one(difference)
+        if not is_zero(walk.opened(term_of_sum, EVERY), reading):
+            raise NotProved(f"{what}: the terms of the sums over {EVERY} differ by {term_of_sum}")
         if not steps:
             if not is_zero(walk.opened(difference, 0), reading):
                 raise AssertionError(f"{what}: the sides differ by {walk.opened(difference, 0)}")
@@ -197,8 +297,14 @@ def prove_steps(reading, left, right, places, what):
 
 
 def _induction(walk, difference, t, what):
-    if is_zero(walk.opened(difference, t), walk.reading):
+    opened = walk.opened(difference, t)
+    if is_zero(opened, walk.reading):
         return
+    if any(map(is_of_loss, difference.atoms(Indexed))):
+        several = len({name_of(atom) for atom in opened.atoms(Indexed) if is_of_loss(atom)}) > 1
+        if differs(opened) and not several:  # several may depend on each other
+            raise AssertionError(f"{what}: the sides differ by {opened}")
+        raise NotProved(f"{what}: the sides differ by {opened}")
     for n in (1, 2):
         at_n = walk.opened(difference.subs(t, n), 0)
         if not is_zero(at_n, walk.reading):
