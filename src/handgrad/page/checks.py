@@ -24,7 +24,7 @@ from .algebras import (
 )
 from .functions import reserved
 from .meaning import Place, Range, Sentence, Term, items_of, letter_of, number, show_range, written
-from .reading import Reading, entries_of, names_in
+from .reading import DERIVATIVES, Reading, entries_of, has_kind, names_in
 from .shapes import Shapes
 from .steps import has_steps, prove_steps
 from .tree import CLAIMING, CONDITIONS, DEFINING, FOLLOWING, Unreadable, by_rows, conditions_in, parse, split
@@ -412,7 +412,7 @@ class Given:
             if n >= count and (small or not rare):
                 return
             sizes, values = _restricted(reading, restrictions, rng, small, wide=n >= count)
-            if not any(_differentiates(t) for c in claims for t in c[::2]):
+            if not has_kind((*claims,), *DERIVATIVES, "expect"):
                 self._at_zero(reading, claims, restrictions, sizes, values, rng)
                 if n == 0:
                     self._at_corners(reading, claims, restrictions, rng)
@@ -515,7 +515,7 @@ class Given:
         for reading, claims, _ in self.claims(label):
             terms = [t for claim in claims for t in claim[::2]]
             names = {name for t in terms for name in names_in(t)}
-            if any(_takes_gradient(t) for t in terms):
+            if has_kind((*terms,), "gradient"):
                 names |= {reading.loss or reading.output}
             reached = set().union(*(_reached(reading, name) for name in names))
             found |= {reading.definitions[n].label for n in reached & {*reading.definitions}}
@@ -838,12 +838,6 @@ def _reached(reading, name):
     return found
 
 
-def _takes_gradient(t):
-    if isinstance(t, Term) and t.kind == "gradient":
-        return True
-    return isinstance(t, tuple) and any(map(_takes_gradient, t))
-
-
 def _of_unknown(*sides):
     return any(with_examples(side) != side for side in sides)
 
@@ -851,13 +845,7 @@ def _of_unknown(*sides):
 def _levels(reading, *terms):
     """Which definitions stay closed: first all, at last none. A derivative needs them open."""
     names = frozenset(reading.definitions)
-    return [frozenset()] if any(map(_differentiates, terms)) else [names, frozenset()]
-
-
-def _differentiates(t):
-    if isinstance(t, Term):
-        return t.kind in ("gradient", "partial", "expect") or any(map(_differentiates, t.parts))
-    return isinstance(t, tuple) and any(map(_differentiates, t))
+    return [frozenset()] if has_kind(terms, *DERIVATIVES, "expect") else [names, frozenset()]
 
 
 def _order(t, reading):
@@ -865,7 +853,11 @@ def _order(t, reading):
     if isinstance(t, Term):
         inner = max([_order(part, reading) for part in t.parts], default=0)
         if t.kind in ("gradient", "partial"):
-            return 1 + inner + any(_differentiates(d.body) for d in reading.definitions.values())
+            return (
+                1
+                + inner
+                + any(has_kind(d.body, *DERIVATIVES, "expect") for d in reading.definitions.values())
+            )
         return inner
     return max([_order(part, reading) for part in t], default=0) if isinstance(t, (tuple, list)) else 0
 

@@ -367,7 +367,7 @@ class Sentence:
                 continue
             if item.data == "big":
                 value, items = self.big(item, items, bound), []
-            elif self.is_operator(item):
+            elif is_operator(item):
                 value, items = self.derivative(item, items, bound), []
             else:
                 value, items = self.application(item, items, bound)
@@ -1119,13 +1119,6 @@ class Sentence:
         """The factor if it is a ∂, else None."""
         return item if getattr(item, "data", "") == "factor" and item.children[0].data == "partial" else None
 
-    def is_operator(self, item):
-        """Whether an item is ∂/∂x without anything above, which acts on all that follows."""
-        if item.data != "factor" or item.children[0].data != "frac":
-            return False
-        top = items_of(item.children[0].children[0])
-        return bool(top) and len(top) == 1 and top[0].children[0].data == "partial"
-
     def derivative(self, item, rest, bound):
         if not rest:
             raise Unreadable("a derivative of nothing")
@@ -1613,9 +1606,21 @@ def _sup(tree):
 
 def digits_of(item):
     """The number that a factor is, as text; None for another."""
-    if len(item.children) == 1 and item.children[0].data == "number":
+    if (
+        getattr(item, "data", "") == "factor"
+        and len(item.children) == 1
+        and item.children[0].data == "number"
+    ):
         return str(item.children[0].children[0])
     return None
+
+
+def is_operator(item):
+    """Whether an item is ∂/∂x without anything above, which acts on all that follows."""
+    if item.data != "factor" or item.children[0].data != "frac":
+        return False
+    top = items_of(item.children[0].children[0])
+    return bool(top) and len(top) == 1 and top[0].children[0].data == "partial"
 
 
 def written(tree):

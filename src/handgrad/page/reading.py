@@ -429,7 +429,7 @@ class Reading:
             places, body = self._part(name, tuple(places), axes, body, label)
         self.definitions[name] = Definition(name, tuple(places), body, label)
         beside = statement.words.lower().startswith(("with", "where")) or not label
-        if takes_derivatives(body) or self.slopes & {*names_in(body)}:
+        if has_kind(body, *DERIVATIVES) or self.slopes & {*names_in(body)}:
             self.slopes.add(name)
             beside = True
         if self.last is None or not beside:
@@ -768,11 +768,15 @@ def entries_of(t):
             yield from entries_of(part)
 
 
-def takes_derivatives(t):
-    """Whether a Term holds a gradient or a derivative."""
-    if isinstance(t, Term) and t.kind in ("gradient", "partial"):
+def has_kind(t, *kinds):
+    """Whether a Term is of one of these kinds, or has a part that is."""
+    if isinstance(t, Term) and t.kind in kinds:
         return True
-    return isinstance(t, tuple) and not isinstance(t, Definition) and any(map(takes_derivatives, t))
+    return isinstance(t, tuple) and any(has_kind(part, *kinds) for part in t)
+
+
+DERIVATIVES = "gradient", "partial"
+"""The kinds of Terms that differentiate."""
 
 
 def names_in(t):

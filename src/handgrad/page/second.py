@@ -18,7 +18,19 @@ from typing import NamedTuple
 import numpy as np
 
 from .functions import NAMED, reserved
-from .meaning import LOSSES, Letter, clauses, digits, in_brackets, is_gradient, items_of, letter_of, written
+from .meaning import (
+    LOSSES,
+    Letter,
+    clauses,
+    digits,
+    digits_of,
+    in_brackets,
+    is_gradient,
+    is_operator,
+    items_of,
+    letter_of,
+    written,
+)
 from .reading import ITEM, letter_named, qualifier
 from .tree import CLAIMING, CONDITIONS, DEFINING, Unreadable, by_rows, conditions_in, only, parse, scan, split
 
@@ -259,7 +271,7 @@ class Second:
             return False
         free = self.letters_free.get(known[0]) if known is not None else None
         items = [i for t in known[1] for i in self.index_items(t)] if free else []
-        if items and any(i.data != "factor" or digits_alone(i) for i in items) and free.axes[0] != ("steps",):
+        if items and any(i.data != "factor" or digits_of(i) for i in items) and free.axes[0] != ("steps",):
             self.cases.setdefault(known[0], []).append((items, body))
             self.output_is(known[0], labelled and not beside)
             return True
@@ -466,7 +478,7 @@ class Second:
         letter = letter_of(item)
         following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
         bracket = following is not None and following.children[0].data == "paren"
-        if self.is_operator(item):
+        if is_operator(item):
             rest = tuple(items)
             return lambda: self.derivative(item.children[0].children[1], self.product(rest, env), env), []
         if letter == Letter("sigma") and bracket and self.resolve(letter) is None:
@@ -517,9 +529,7 @@ class Second:
             thunk, scripts, items = (lambda: self.expr(inner[0], env)), first.children[1:], items[1:]
         else:
             taken = []
-            while (
-                items and (digits_alone(items[0]) or letter_of(items[0]) == Letter("pi")) and len(items) > 1
-            ):
+            while items and (digits_of(items[0]) or letter_of(items[0]) == Letter("pi")) and len(items) > 1:
                 if not hasattr(items[1], "data") or not takes.constants:
                     break
                 taken.append(items.pop(0))
@@ -1097,10 +1107,10 @@ class Second:
         for clause in [tree] if tree.data == "clause" else clauses(tree) or [tree]:
             items = items_of(clause)
             single = items and all(
-                getattr(i, "data", "") == "factor" and (letter_of(i) or digits_alone(i)) for i in items
+                getattr(i, "data", "") == "factor" and (letter_of(i) or digits_of(i)) for i in items
             )
-            if single and not (len(items) > 1 and digits_alone(items[0])):
-                if any(len(digits_alone(i) or "") > 1 for i in items):
+            if single and not (len(items) > 1 and digits_of(items[0])):
+                if any(len(digits_of(i) or "") > 1 for i in items):
                     raise Unjudged("a number of several digits as an index")
                 found += items
             else:
@@ -1111,9 +1121,9 @@ class Second:
         """An index as integers; n: the length of its axis, which a letter takes over."""
         if item.data == "factor":
             letter = letter_of(item)
-            if digits_alone(item):
+            if digits_of(item):
                 self.count_from(0)
-                return self.number(digits_alone(item))
+                return self.number(digits_of(item))
             name = letter.base + "'" * letter.primes
             bare = not letter.below and not letter.above and not letter.font and not letter.accent
             if bare and name in env:
@@ -1152,12 +1162,10 @@ class Second:
         sizes, letters = [], []
         for items in parts:
             found = [i for i in items if getattr(i, "data", "") == "factor"]
-            numbers = [i for i in found if digits_alone(i) or written(i) in self.sizes]
+            numbers = [i for i in found if digits_of(i) or written(i) in self.sizes]
             if len(items) == len(found) == 2 and len(numbers) == 1:
                 (other,) = [i for i in found if i not in numbers]
-                sizes.append(
-                    int(digits_alone(numbers[0]) or self.long(self.sizes.get(written(numbers[0]), ())))
-                )
+                sizes.append(int(digits_of(numbers[0]) or self.long(self.sizes.get(written(numbers[0]), ()))))
                 self.index(other, n // sizes[-1], env)
             elif len(items) == len(found) == 1 and not numbers:
                 letters += found
@@ -1210,7 +1218,7 @@ class Second:
             } - {*self.sizes}
             env = {letter: Pending(f"{name}:{letter}") for letter in letters}
             for item, n in zip(items[len(items) - len(shape) :], shape):
-                if item.data == "factor" and not digits_alone(item):
+                if item.data == "factor" and not digits_of(item):
                     self.index(item, n, env)
             value = self.expr(body, env)
             at = [self.index(item, None, env) for item in items]
@@ -1337,13 +1345,6 @@ class Second:
             raise Unjudged(f"a gradient by {name}, on which the loss does not depend")
         return Value(g, node.names)
 
-    @staticmethod
-    def is_operator(item):
-        if item.data != "factor" or item.children[0].data != "frac":
-            return False
-        top = items_of(item.children[0].children[0])
-        return bool(top) and len(top) == 1 and top[0].children[0].data == "partial"
-
     def fraction(self, atom, env):
         top, bottom = atom.children
         items = items_of(top)
@@ -1420,16 +1421,6 @@ class Pending:
 
     def __init__(self, name):
         self.name, self.value = name, None
-
-
-def digits_alone(item):
-    if (
-        getattr(item, "data", "") == "factor"
-        and len(item.children) == 1
-        and item.children[0].data == "number"
-    ):
-        return str(item.children[0].children[0])
-    return None
 
 
 def is_bracket(item):
