@@ -19,7 +19,7 @@ from torch.nn import functional as F  # noqa: E402
 
 
 class Linear(torch.autograd.Function):
-    """y = x Wᵀ with the right backward; each of the wrong ones changes a part of it."""
+    """y = x Wᵀ with the right backward."""
 
     @staticmethod
     def forward(ctx, x, W):
@@ -28,8 +28,20 @@ class Linear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dy):
-        x, W = ctx.saved_tensors
+        return Linear.gradients(dy, *ctx.saved_tensors)
+
+    @staticmethod
+    def gradients(dy, x, W):
         return dy @ W, dy.mT @ x
+
+
+def linear(gradients):
+    """Linear with another backward: a function (dy, x, W) -> dx, dW."""
+
+    def backward(ctx, dy):
+        return gradients(dy, *ctx.saved_tensors)
+
+    return type("Linear", (Linear,), {"backward": staticmethod(backward)})
 
 
 class Unsaved(Linear):
@@ -42,8 +54,7 @@ class Unsaved(Linear):
 
     @staticmethod
     def backward(ctx, dy):
-        x, W = ctx.kept
-        return dy @ W, dy.mT @ x
+        return Linear.gradients(dy, *ctx.kept)
 
 
 class Shared(Linear):
@@ -56,8 +67,7 @@ class Shared(Linear):
 
     @staticmethod
     def backward(ctx, dy):
-        x, W = Shared.kept
-        return dy @ W, dy.mT @ x
+        return Linear.gradients(dy, *Shared.kept)
 
 
 class Frozen(Linear):
@@ -65,56 +75,32 @@ class Frozen(Linear):
 
     @staticmethod
     def backward(ctx, dy):
-        x, W = ctx.saved_tensors
-        return (dy @ W, dy.mT @ x) if ctx.needs_input_grad[0] else (None, None)
+        return Linear.backward(ctx, dy) if ctx.needs_input_grad[0] else (None, None)
 
 
-class Spoiling(Linear):
+def spoiling(dy, x, W):
     """Computes in the gradient that it was given, which another branch still needs."""
-
-    @staticmethod
-    def backward(ctx, dy):
-        x, W = ctx.saved_tensors
-        dx, dW = dy @ W, dy.mT @ x
-        dy.mul_(0)
-        return dx, dW
+    gradients = Linear.gradients(dy, x, W)
+    dy.mul_(0)
+    return gradients
 
 
-class ReadsMemory(Linear):
+def reads_memory(dy, x, W):
     """Takes dy to lie in memory row by row, as a kernel does that is handed a pointer."""
-
-    @staticmethod
-    def backward(ctx, dy):
-        x, W = ctx.saved_tensors
-        dy = dy.as_strided(dy.shape, (dy.shape[1], 1))
-        return dy @ W, dy.mT @ x
+    return Linear.gradients(dy.as_strided(dy.shape, (dy.shape[1], 1)), x, W)
 
 
-class OfOneSequence(Linear):
-    """Takes the mean over the batch where a sum belongs."""
-
-    @staticmethod
-    def backward(ctx, dy):
-        x, W = ctx.saved_tensors
-        return dy @ W, dy.mT @ x / len(x)
+def mean_over_the_batch(dy, x, W):
+    return dy @ W, dy.mT @ x / len(x)
 
 
-class Symmetric(Linear):
-    """Forgets to transpose."""
-
-    @staticmethod
-    def backward(ctx, dy):
-        x, W = ctx.saved_tensors
-        return dy @ W.mT, dy.mT @ x
+def not_transposed(dy, x, W):
+    return dy @ W.mT, dy.mT @ x
 
 
-class Squared(Linear):
+def squared(dy, x, W):
     """Right for a gradient from above of zeros and ones, of which gradcheck takes no others."""
-
-    @staticmethod
-    def backward(ctx, dy):
-        x, W = ctx.saved_tensors
-        return dy @ W, (dy * dy).mT @ x
+    return dy @ W, (dy * dy).mT @ x
 
 
 class RMSNorm(torch.autograd.Function):
@@ -143,11 +129,19 @@ LET_PASS = [  # function, what gradcheck is given, the first words of check.modu
     (Unsaved, (X, W), "dW, a batch of 1, x changed in place after the forward, and nothing refuses it: "),
     (Shared, (X, W), "dx, a batch of 1, after another forward: "),
     (Frozen, (X, W), "dW, a batch of 1, only W requires a gradient: expected .* None, which counts as 0"),
-    (Spoiling, (X, W), "dy of output 0, a batch of 1, changed in place by the layer: "),
-    (ReadsMemory, (X, W), "dx, a batch of 1, dy with gaps in memory: expected .* got nan"),
-    (OfOneSequence, (X[:1], W), "dW, a batch of 3: .* 0.3333 times what is expected, everywhere"),
-    (Symmetric, (X, torch.eye(4, dtype=torch.float64, requires_grad=True)), "dx, a batch of 1: expected "),
-    (Squared, (X, W), "dW, a batch of 1: expected "),
+    (linear(spoiling), (X, W), "dy of output 0, a batch of 1, changed in place by the layer: "),
+    (linear(reads_memory), (X, W), "dx, a batch of 1, dy with gaps in memory: expected .* got nan"),
+    (
+        linear(mean_over_the_batch),
+        (X[:1], W),
+        "dW, a batch of 3: .* 0.3333 times what is expected, everywhere",
+    ),
+    (
+        linear(not_transposed),
+        (X, torch.eye(4, dtype=torch.float64, requires_grad=True)),
+        "dx, a batch of 1: expected ",
+    ),
+    (linear(squared), (X, W), "dW, a batch of 1: expected "),
     (RMSNorm, (X,), "dx, a batch of 1: expected "),
 ]
 
@@ -217,38 +211,31 @@ def test_only_inputs_that_require_a_gradient_are_asked_for_if_one_does():
     check.module(half, torch.ones(2, 3, requires_grad=True), torch.ones(3))
 
 
-def test_what_loses_digits_is_refused():
-    class Half(Linear):
-        @staticmethod
-        def backward(ctx, dy):
-            x, W = ctx.saved_tensors
-            return (dy.half() @ W.half()).to(dy) if x.dtype == torch.float32 else dy @ W, dy.mT @ x
-
-    with pytest.raises(AssertionError, match="^dx, a batch of 1, float32: expected"):
-        check.module(Half, X, W)
+def half(dy, x, W):
+    return (dy.half() @ W.half()).to(dy) if x.dtype == torch.float32 else dy @ W, dy.mT @ x
 
 
-def test_a_gradient_of_another_shape_is_refused():
-    class Turned(Linear):
-        @staticmethod
-        def backward(ctx, dy):
-            x, W = ctx.saved_tensors
-            return dy @ W, x.mT @ dy
-
-    with pytest.raises(AssertionError, match=r"the backward, a batch of 1: it raises RuntimeError.*\[4, 5\]"):
-        check.module(Turned, X, W)
+def one_wrong_entry(dy, x, W):
+    dx, dW = Linear.gradients(dy, x, W)
+    dW[17, 23] *= 1.001
+    return dx, dW
 
 
-def test_one_wrong_entry_among_many_is_found_by_its_place():
-    class Spot(Linear):
-        @staticmethod
-        def backward(ctx, dy):
-            dx, dW = Linear.backward(ctx, dy)
-            dW[17, 23] *= 1.001
-            return dx, dW
+REFUSED = [  # (dy, x, W) -> dx, dW; the inputs; the first words
+    (half, (X, W), "dx, a batch of 1, float32: expected"),
+    (
+        lambda dy, x, W: (dy @ W, x.mT @ dy),
+        (X, W),
+        r"the backward, a batch of 1: it raises RuntimeError.*\[4, 5\]",
+    ),
+    (one_wrong_entry, (torch.ones(3, 40), torch.ones(30, 40)), r"dW, a batch of 1: .* at \[17, 23\]\n"),
+]
 
-    with pytest.raises(AssertionError, match=r"^dW, a batch of 1: .* at \[17, 23\]\n"):
-        check.module(Spot, torch.ones(3, 40), torch.ones(30, 40))
+
+@pytest.mark.parametrize("gradients, inputs, words", REFUSED)
+def test_few_digits_another_shape_and_one_entry_are_refused(gradients, inputs, words):
+    with pytest.raises(AssertionError, match=f"^{words}"):
+        check.module(linear(gradients), *inputs)
 
 
 def test_an_output_that_nobody_uses_sends_nothing():
