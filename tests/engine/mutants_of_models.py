@@ -437,11 +437,11 @@ def in_place_of(function, other):
 
 @dataclass
 class Suspect:
-    """A function, its edits by the text that they make, and the cases that call it, the quick ones first."""
+    """A function, its edits, and the cases that call it, the quick ones first."""
 
     function: Callable
     program: Program
-    edits: dict
+    edits: list
     callers: list
 
     @property
@@ -451,7 +451,7 @@ class Suspect:
 
 def suspects(functions, cases):
     """A Suspect for every function, from what the cases make of it. The right ones are refuted by none."""
-    made = {inspect.unwrap(f): Suspect(f, program_of(inspect.unwrap(f)), {}, []) for f in functions}
+    made = {inspect.unwrap(f): Suspect(f, program_of(inspect.unwrap(f)), [], []) for f in functions}
     seconds, situations, known = {}, set(), set()
     for case in cases:
         begin = time.perf_counter()
@@ -471,9 +471,8 @@ def suspects(functions, cases):
                     )
                     if key not in known:
                         known.add(key)
-                        one.edits.setdefault(one.program.source(edit), edit)
+                        one.edits.append(edit)
     for one in made.values():
-        one.edits.pop(one.program.source(), None)
         one.callers.sort(key=seconds.get)
     return list(made.values())
 
@@ -484,9 +483,12 @@ def program_of(function):
 
 
 def judged(one, edits=None):
-    """What the cases make of the mutants of a function, all of them or those of some edits: a Count."""
-    count, order = Count(one.name), list(one.callers)
-    for edit in one.edits.values() if edits is None else edits:
+    """What the cases make of the mutants of a function, all of them or those of some edits: a Count.
+
+    What passes is told from the right one, and from what passed before, by its text.
+    """
+    count, order, passed = Count(one.name), list(one.callers), {one.program.source()}
+    for edit in one.edits if edits is None else edits:
         count.made += 1
         try:
             other = one.program.function(edit)
@@ -496,11 +498,14 @@ def judged(one, edits=None):
         with in_place_of(one.function, other):
             killer = next((case for case in order if case.refutes()), None)
         if killer is None:
-            reason = reason_of(one.name, edit.place)
-            if reason:
+            reason, text = reason_of(one.name, edit.place), one.program.source(edit)
+            if text in passed:
+                count.made -= 1
+            elif reason:
                 count.same[edit.place] = reason
             else:
                 count.survivors.append(edit.place)
+            passed.add(text)
         else:
             count.refuted += 1
             count.killers[killer.name] = count.killers.get(killer.name, 0) + 1
