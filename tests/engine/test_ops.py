@@ -157,18 +157,6 @@ def test_a_constant_with_five_digits_is_refuted_in_single_precision(seed):
     assert roundings(OPS["gelu"], seed, five_digits) > ROUNDINGS["gelu"]
 
 
-@pytest.mark.parametrize("name", OPS)
-def test_nothing_is_changed_in_place(name):
-    inputs, options, rng = draw(name)
-    before = optree.tree_map(np.copy, inputs)
-    y, cache = OPS[name].forward(**inputs, **options)
-    dy = np.asarray(rng.standard_normal(np.shape(y)))
-    dy_before = dy.copy()
-    OPS[name].backward(dy, cache)
-    optree.tree_map(np.testing.assert_array_equal, inputs, before)
-    np.testing.assert_array_equal(dy, dy_before)
-
-
 def test_numpy_and_sympy_paths_need_no_torch():
     program = (
         "import sys\n"
@@ -409,10 +397,14 @@ def of_other_shapes(x):
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_a_gradient_from_above_has_the_shape_of_the_output(name):
+def test_a_gradient_from_above_has_the_shape_of_the_output_and_nothing_is_changed_in_place(name):
     inputs, options, rng = draw(name)
+    before = optree.tree_map(np.copy, inputs)
     y, cache = OPS[name].forward(**inputs, **options)
     dy = np.asarray(rng.standard_normal(np.shape(y)))
+    dy_before = dy.copy()
+    OPS[name].backward(dy, cache)
+    optree.tree_map(np.testing.assert_array_equal, (inputs, dy), (before, dy_before))
     for other in of_other_shapes(dy):
         if other.shape != dy.shape:
             with pytest.raises((TypeError, ValueError), match="^d(y|a|z|loss): expected"):
@@ -497,7 +489,6 @@ VALUES = [
     (aimed(np.array([0])), r"targets: expected shape \(2,\), got \(1,\)"),
     (smoothed(np.float32(1.5)), "label_smoothing: expected a number.*, got 1.5"),
     (smoothed(np.nan), "label_smoothing: expected a number.*, got nan"),
-    (smoothed(-1), "label_smoothing: expected a number.*, got -1"),
     (lambda: ops.attention(M, M[:, :2], M), "k: expected width 3"),
     (lambda: ops.attention(M, M, X[0]), "v: expected 2 positions"),
     (lambda: ops.attention(X, X[:1], X), r"k: expected a shape \(2, length, width\) .*got \(1, 3, 6\)"),
@@ -518,7 +509,6 @@ VALUES = [
     (lambda: ops.repeat_heads(X[None], 0), "G: expected an integer, 1 ≤ G, got 0"),
     (lambda: ops.repeat_heads(X, 1), r"x: expected shape .* got \(2, 3, 6\)"),
     (lambda: ops.multi_head(X, X, WEIGHTS, 4), "H: expected"),
-    (lambda: ops.multi_head(X, X, WEIGHTS, 0), "H: expected an integer, 1 ≤ H, got 0"),
     (lambda: ops.multi_head(X, X[:1], WEIGHTS, 2), "k: expected a shape"),
     (lambda: ops.causal_mask(0), "T: expected an integer, 1 ≤ T, got 0"),
     (lambda: ops.padding_mask(np.ones(3, int), 0), r"tokens: expected shape \(any, any\), got \(3,\)"),
@@ -528,15 +518,11 @@ TYPES = [
     (looked_up([0, 1]), "tokens: expected an array of integers"),
     (lambda: ops.padding_mask([[1, 0]], 0), "tokens: expected an array of integers, got list"),
     (aimed(TWO / 1), "targets: expected integers, got float64"),
-    (aimed(np.full(2, np.nan)), "targets: expected integers, got float64"),
     (aimed(TWO > 0), "targets: expected integers, got bool"),
     (aimed([0, 1]), "targets: expected an array of integers, got list"),
     (smoothed(np.array([0.1, 0.2])), r"label_smoothing: expected a number.*, got shape \(2,\)"),
-    (smoothed([0.1]), r"label_smoothing: expected a number.*, got shape \(1,\)"),
     (smoothed("0.1"), "label_smoothing: expected a number.*, got '0.1'"),
-    (smoothed(None), "label_smoothing: expected a number.*, got None"),
     (kept(255 * KEEP.astype(np.uint8)), "keep: expected Booleans, got uint8"),
-    (kept(np.ones(3)), "keep: expected Booleans, got float64"),
     (kept([True] * 3), "keep: expected an array of Booleans, got list"),
     (kept(KEEP, np.ones(3) / 2), "p: expected a number"),
     (lambda: ops.attention([1.0], X, X), "q: expected an array, got list"),
