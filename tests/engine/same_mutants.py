@@ -12,8 +12,8 @@ WHY = {
         "`min` is given": "memory: shares; step: attention",
         "`r` and `y` are exchanged": "loops: exp",
         "are exchanged": (
-            "loops: normalize_backward dropped_sum softmax_backward cross_entropy active active_backward "
-            "largest gelu_gate"
+            "loops: normalize_backward dropped_sum softmax_backward cross_entropy active "
+            "active_backward largest gelu_gate"
         ),
         "belongs to": "loops: cross_entropy active active_backward gelu_gate gelu_slope gelu_tanh_gate",
         "`max` is given": "loops: largest",
@@ -35,22 +35,27 @@ WHY = {
             "loops: normalize normalize_backward scale_shift dropped_sum softmax softmax_backward turn "
             "scatter_add cross_entropy adamw active active_backward largest"
         ),
+        "`workspace.pieces(share, T * config.F)` is run through the other way round": (
+            "step: loss_and_gradients"
+        ),
     },
     "exchanged in the cache, and exchanged again where they are used": {
         "Everywhere: `k` and `v` are exchanged": "step: attention_backward",
         "`k` and `v` are exchanged": "step: multi_head",
         "Everywhere: `x` and `y` are exchanged": "step: head_backward",
     },
-    "dx of LayerNorm has mean 0 already": {
+    "its mean, or that of what it meets, is 0 already": {
         "In `dx`: the mean is taken away from `dx`.": "blocks: normalize_backward",
-    },
-    "the softmax takes away what all entries of a row share": {
-        "In `(loss, counted)`: the mean is taken away from `logits`.": "model: loss_and_gradients",
-    },
-    "the rows of dS sum to 0 already": {
         "the mean is taken away from `ds`": "step: attention_backward",
+        "In `variance`: the ": "loops: normalize",
+        "In `variance`: the factor": "loops: normalize",
+        "the mean is taken away from `z`": "step: loss_and_gradients",
     },
-    "these numbers are written before they are read": {
+    "the softmax takes away, or divides away, what all entries of a row share": {
+        "In `(loss, counted)`: the mean is taken away from `logits`.": "model: loss_and_gradients",
+        "`exp(scale * (row[j] - top))`": "loops: softmax",
+    },
+    "the buffer is written before it is read, or free by then": {
         "`empty(size + line, dtype)`": "memory: empty",
         "the factor `x` is too many, at `step.buffers`": "step: sublayer",
         "`after` and `before` are exchanged": "step: sublayer",
@@ -58,6 +63,10 @@ WHY = {
         "`step.buffers[0]` ": "step: sublayer_backward",
         "the mean is taken away from `dmemory`": "step: part_forward",
         "the mean is taken away from `logits`": "step: part_forward",
+        "`after` stands where `before` should": "step: sublayer",
+        "Everywhere: `before` stands where `after` should": "step: sublayer",
+        "In `h`: 1 stands where 0 should": "step: sublayer_backward",
+        "In `h`: -1 stands where 0 should": "step: sublayer_backward",
     },
     "what is returned is used, and not the array that was given for it": {
         "In `(x, normed)`: the mean is taken away from `x`": "step: embed stack",
@@ -155,9 +164,7 @@ WHY = {
         "`y` stands where `x` should, in `linear(": "step: head",
         "`y` stands where `dx` should": "step: head_backward",
         "In `workspace, params`: -1 stands where 0 should": "step: backward",
-    },
-    "the start of a sum or product: 0 times anything, its root, its square and -0 are 0": {
-        "`zero`": "loops: exp normalize normalize_backward softmax softmax_backward cross_entropy gelu_gate",
+        "`out` stands where `x` should": "step: drop",
     },
     "1 is its own root and square, and as a factor or divisor it changes nothing": {
         "`one`": "loops: normalize gelu_gate gelu_tanh_gate silu_gate",
@@ -174,6 +181,7 @@ WHY = {
         "`x >= highest`": "loops: exp",
         "]": "loops: largest",
         "`u >= beyond` stands": "loops: gelu_tanh_gate",
+        "`x >= zero`": "loops: gelu_gate",
     },
     "NumPy reads any negative length as what is left": {
         "stands where 1 should, in `-1`": "sharing: next_keep_of",
@@ -191,79 +199,31 @@ WHY = {
         "`len(h) + 1`": "step: active active_backward",
         "`len(z) + 1`": "step: cross_entropy",
     },
-    "both make an array of integers": {
+    "both make the same: new arrays, a list of empty lists, or ones": {
         "`intp` stands where `asarray` should": "sharing: weighted_targets",
+        "In `dq, dk, dv`: they are in the wrong order": "step: multi_head_backward",
+        "`params[name]` is run through the other way round": "step: stack",
+        "is left out of `ones(": "step: linear_backward",
     },
     "it gets four axes where it is used": {
         "`site == 'attention'` is not asked: it is always False": "sharing: next_keep_of",
     },
-    "the first leaf is a matrix": {
-        "`optree.tree_leaves(grads)` has lost its first": "sharing: added_up",
-    },
-    "a quarter is as good: the rest of the division by ln 2 is still small": {
+    "the first leaf is a matrix": {"`optree.tree_leaves(grads)` has lost its first": "sharing: added_up"},
+    "a term below the rounding, or a rest that is still small": {
         "at `half`": "loops: exp",
-    },
-    "a term below the rounding": {
         "`series` has lost its first": "loops: exp",
     },
-    "the last line sees to it": {
-        "`x < lowest` is not asked": "loops: exp",
-    },
-    "the other factor has mean 0 already": {
-        "In `variance`: the ": "loops: normalize",
-        "In `variance`: the factor": "loops: normalize",
-    },
-    "what all of a row share is divided away": {
-        "`exp(scale * (row[j] - top))`": "loops: softmax",
-    },
-    "half the width of all heads is at least the width of one": {
-        "0 stands where 1 should": "loops: turn",
-    },
-    "at 0 both are 1/2": {
-        "`x >= zero`": "loops: gelu_gate",
-    },
-    "0 times anything is 0": {
-        "`index` stands there twice": "step: embed",
-    },
-    "any negative number says that all are seen": {
+    "the last line sees to it": {"`x < lowest` is not asked": "loops: exp"},
+    "half the width of all heads is at least the width of one": {"0 stands where 1 should": "loops: turn"},
+    "any other number says the same": {
         "2 stands where 1 should": "step: attention",
-    },
-    "both are new arrays": {
-        "In `dq, dk, dv`: they are in the wrong order": "step: multi_head_backward",
-    },
-    "it is as wide as that": {
-        "should, in `out=h`": "step: multi_head_backward",
-    },
-    "h is read to its end before y is written": {
-        "`after` stands where `before` should": "step: sublayer",
-        "Everywhere: `before` stands where `after` should": "step: sublayer",
-    },
-    "either buffer is free by then": {
-        "In `h`: 1 stands where 0 should": "step: sublayer_backward",
-        "In `h`: -1 stands where 0 should": "step: sublayer_backward",
-    },
-    "a list of as many empty lists": {
-        "`params[name]` is run through the other way round": "step: stack",
-    },
-    "without padding, no token equals None": {
-        "In `config.pad is not None`: ": "step: stack",
-    },
-    "any other number says that it has been used": {
         "In `workspace.uses`: ": "step: backward",
     },
-    "a sum": {
-        "`workspace.pieces(share, T * config.F)` is run through the other way round": (
-            "step: loss_and_gradients"
-        ),
-    },
-    "each row of the gradient of the logits sums to 0 already": {
-        "the mean is taken away from `z`": "step: loss_and_gradients",
-    },
-    "they are ones already": {
-        "is left out of `ones(": "step: linear_backward",
-    },
-    "without keep, both are one array": {
-        "`out` stands where `x` should": "step: drop",
+    "it is as wide as that": {"should, in `out=h`": "step: multi_head_backward"},
+    "without padding, no token equals None": {"In `config.pad is not None`: ": "step: stack"},
+    "0 times anything, its root, its square and -0 are 0, as is the start of a sum": {
+        "`zero`": "loops: exp normalize normalize_backward softmax softmax_backward cross_entropy gelu_gate",
+        "`index` stands there twice": "step: embed",
     },
 }
 
