@@ -19,7 +19,7 @@ import pytest
 from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from test_site import CHROMIUM, PAGES, REQUIRED, SCREENSHOTS, SITE, WIDE
+from test_site import CHROMIUM, PAGES, REQUIRED, SITE, WIDE, screenshot
 
 CHAPTER, EXERCISE = "16_translate", "exercises/08_attention"
 PATIENCE = 120_000  # milliseconds, for a busy machine
@@ -145,8 +145,7 @@ class Notebook:
         return self.page.locator(".jp-CodeCell", has_text=text).first
 
     def screenshot(self, name):
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        self.page.screenshot(path=SCREENSHOTS / f"lab-{Path(self.name).name}-{name}.png")
+        screenshot(self.page, f"lab-{Path(self.name).name}-{name}")
 
     def close(self):
         self.context.close()

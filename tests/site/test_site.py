@@ -1,8 +1,8 @@
 """The built pages in a browser: they ask no other host, show formulas, move without Python, fit a phone.
 
 The pages are those of ``_build/html``, or of the folder that HANDGRAD_SITE names. With HANDGRAD_SITE set
-nothing is skipped: no pages, or no browser, is then a failure. Screenshots for a human eye land in
-``_build/screenshots``.
+nothing is skipped: no pages, or no browser, is then a failure. HANDGRAD_SCREENSHOTS names a folder for
+screenshots for a human eye; without it none are taken.
 """
 
 import functools
@@ -24,7 +24,7 @@ from bs4 import BeautifulSoup
 ROOT = Path(__file__).parents[2]
 REQUIRED = "HANDGRAD_SITE" in os.environ
 SITE = ROOT / os.environ.get("HANDGRAD_SITE", "_build/html")
-SCREENSHOTS = SITE.parent / "screenshots"
+SCREENSHOTS = os.environ.get("HANDGRAD_SCREENSHOTS")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
@@ -90,6 +90,11 @@ pytestmark = [
 ]
 
 
+def screenshot(page, name, **options):
+    if SCREENSHOTS:
+        page.screenshot(path=Path(SCREENSHOTS, f"{name}.png"), animations="disabled", **options)
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
@@ -135,12 +140,6 @@ class Visit:
         if request.url.startswith("http") and file.is_file():
             self.weight += len(gzip.compress(file.read_bytes()))
 
-    def screenshot(self, name):
-        self.page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        file = SCREENSHOTS / f"{self.path.removesuffix('.html').replace('/', '-')}-{name}.png"
-        self.page.screenshot(path=file, full_page=True, animations="disabled", timeout=120_000)
-
 
 class Look(Visit):
     """A visit at which a page is looked at once for everything: on a phone, on paper, in the dark.
@@ -169,6 +168,9 @@ class Look(Visit):
         self.on_paper = self._print()
         page.emulate_media(color_scheme="light")
         self.barriers["light"] = self._barriers()
+
+    def screenshot(self, name):
+        screenshot(self.page, f"{self.path.removesuffix('.html').replace('/', '-')}-{name}", full_page=True)
 
     def _barriers(self, **options):
         """What axe finds that is serious, and not the theme's: {rule: elements}."""
