@@ -70,6 +70,9 @@ TOO_WIDE = """() => ({
         .map(e => e.textContent.slice(0, 60)),
 })"""
 
+# What elements say: a picture by its alternative, with the value that it stands for.
+TELL = "all => all.map(e => [e.tagName, e.alt ?? e.textContent, e.dataset.value])"
+
 # Texts that a reader would see with LaTeX or a role left in them.
 UNRENDERED = r"""() => {
     const left = /\\[a-zA-Z]{2,}|\$\$|\\\(|\{(eq|cite|ref|numref|math)[:\w]*\}/;
@@ -111,10 +114,15 @@ def address():
         thread.join()
 
 
+@functools.cache
+def weight(file):
+    return len(gzip.compress(file.read_bytes()))
+
+
 class Visit:
     """One page in a window of its own, and what went wrong while it was loaded."""
 
-    def __init__(self, browser, address, path):
+    def __init__(self, browser, address, path, until="networkidle"):
         self.path, self.foreign, self.errors, self.weight = path, [], [], 0
         look = dict(viewport=WIDE, color_scheme="light", reduced_motion="reduce")
         self.context = browser.new_context(**look, service_workers="block")  # test_offline.py lets it in
@@ -124,7 +132,7 @@ class Visit:
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("response", lambda r: r.status >= 400 and self.errors.append(f"{r.status} {r.url}"))
         self.page.on("requestfinished", self._weigh)
-        self.page.goto(f"{address}/{path}", wait_until="networkidle")
+        self.page.goto(f"{address}/{path}", wait_until=until)
         self.page.evaluate("document.fonts.ready.then(() => null)")
 
     def _allow(self, address, route):
@@ -138,7 +146,7 @@ class Visit:
     def _weigh(self, request):
         file = SITE / unquote(urlsplit(request.url).path).lstrip("/")
         if request.url.startswith("http") and file.is_file():
-            self.weight += len(gzip.compress(file.read_bytes()))
+            self.weight += weight(file)
 
 
 class Look(Visit):
@@ -148,7 +156,7 @@ class Look(Visit):
     """
 
     def __init__(self, browser, address, path):
-        super().__init__(browser, address, path)
+        super().__init__(browser, address, path, until="load")
         page = self.page
         self.formulas = page.locator(".math").count(), page.locator(".math .katex-html").count()
         self.not_understood = page.locator(NOT_UNDERSTOOD).all_inner_texts()
@@ -168,6 +176,7 @@ class Look(Visit):
         self.on_paper = self._print()
         page.emulate_media(color_scheme="light")
         self.barriers["light"] = self._barriers()
+        page.wait_for_load_state("networkidle")
 
     def screenshot(self, name):
         screenshot(self.page, f"{self.path.removesuffix('.html').replace('/', '-')}-{name}", full_page=True)
@@ -217,7 +226,6 @@ def check_a_quiz_replies_by_keyboard(look):
         answers = question.locator("details")
         assert answers.count() >= 3 and question.locator("details.right").count() == 1
         for answer in answers.all():
-            answer.locator("summary").focus()
             answer.locator("summary").press("Enter")
             assert question.locator("[role=status]:visible").count() == 1
             assert answer.locator("[role=status]").is_visible()
@@ -229,7 +237,6 @@ def check_sliders_move_by_keyboard_without_python(look):
     for box in look.page.locator(".frames").all():
         slider, images, shown = box.locator("input"), box.locator("img"), box.locator("img:visible")
         last = images.count() - 1
-        slider.focus()
         slider.press("Home")
         seen = []
         for i in range(last + 1):
@@ -245,28 +252,26 @@ def check_sliders_move_by_keyboard_without_python(look):
         assert slider.input_value() == str(last)
 
 
+def bits(box):
+    """What is switched on in each row, by its one picture, whose words are told."""
+    shown = box.locator(".strip output, .strip img:visible").evaluate_all(TELL)
+    assert [name for name, *_ in shown] == ["OUTPUT", "IMG"] * box.locator(".strip").count()
+    assert [words for _, words, _ in shown[::2]] == [words for _, words, _ in shown[1::2]]
+    return [value for *_, value in shown[1::2]]
+
+
 def check_switches_answer_by_keyboard_without_python(look):
     for box in look.page.locator(".switches").all():
-        rows = box.locator(".strip").all()
-
-        def shown(rows=rows):
-            for row in rows:
-                assert row.locator("img:visible").count() == 1
-                words = row.locator("img:visible").get_attribute("alt")
-                assert row.locator("output").evaluate("output => output.textContent") == words
-            return [row.locator("img:visible").get_attribute("data-value") for row in rows]
-
+        ticks = [row.locator("input").all() for row in box.locator(".strip").all()]
         for button in box.locator("button").all():
-            button.focus()
             button.press("Enter")
-            assert "".join(shown()) == button.get_attribute("value")
-            for r, row in enumerate(rows):
-                for c, tick in enumerate(row.locator("input").all()):
-                    before = shown()
-                    tick.focus()
+            before = bits(box)
+            assert "".join(before) == button.get_attribute("value")
+            for r, row in enumerate(ticks):
+                for c, tick in enumerate(row):
                     tick.press("Space")
-                    bits = before[r][:c] + "10"[int(before[r][c])] + before[r][c + 1 :]
-                    assert shown() == [*before[:r], bits, *before[r + 1 :]]
+                    before[r] = before[r][:c] + "10"[int(before[r][c])] + before[r][c + 1 :]
+                    assert bits(box) == before
 
 
 def check_questions_answer_without_python(look):
