@@ -154,6 +154,7 @@ def test_with_a_network_the_new_is_shown_and_without_one_nothing_of_the_old(read
 
 
 def test_the_name_of_a_build_is_that_of_its_content(tmp_path):
+    assert (SITE / "offline.js").read_text(encoding="utf-8") == offline.named(SITE)
     built(tmp_path, page="one")
     one = offline.named(tmp_path)
     assert one == offline.named(tmp_path) and "BUILD" not in one

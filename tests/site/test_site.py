@@ -196,7 +196,7 @@ class Look(Visit):
         """The theme in which a page is printed from the dark, and the one it has afterwards."""
         theme = "document.documentElement.dataset.theme"
         self.page.evaluate(f"addEventListener('beforeprint', () => window.printedIn = {theme})")
-        self.page.pdf()
+        self.page.pdf(page_ranges="1")
         return self.page.evaluate(f"[window.printedIn, {theme}]")
 
 
