@@ -43,7 +43,7 @@ pytestmark = [
 # The same text as the pages ---------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def book():
     return lab.read(lab.ROOT)
 

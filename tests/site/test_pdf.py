@@ -17,7 +17,7 @@ pytestmark = [
 PARTS = [("", ["book/how_to_use.html"]), ("Attention", ["notebooks/09_masks.html", "book/notation.html"])]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def made():
     data, within, missing = pdf.make(SITE.resolve(), parts=PARTS)
     return PdfReader(io.BytesIO(data)), within, missing
