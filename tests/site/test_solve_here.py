@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_site import CHROMIUM, PAGES, REQUIRED, SITE, Visit, address  # noqa: F401
+from test_site import CHROMIUM, PAGES, PHONE, REQUIRED, WIDE, Visit, address  # noqa: F401
 
 from handgrad.course import judge
 
@@ -75,12 +75,16 @@ class Desk(Visit):
         return self.box(cell).locator(".here-output").inner_text()
 
 
-@pytest.fixture
-def desk(browser, address):  # noqa: F811
+def opened(browser, address):  # noqa: F811
     desk = Desk(browser, address)
     yield desk
     assert desk.foreign == []
     desk.context.close()
+
+
+desk = pytest.fixture(opened)
+lent = pytest.fixture(opened, scope="session")
+"""A desk for tests that leave nothing but a cell, which each of them fills, with an output of its own."""
 
 
 @pytest.mark.parametrize("path", [PAGE, CHAPTER])
@@ -124,20 +128,20 @@ def test_an_answer_is_judged_as_elsewhere_and_kept(desk):
     assert desk.text("layer-norm-dx-answer") == right.rstrip("\n")
 
 
-def test_what_has_no_end_is_stopped_and_the_page_goes_on(desk):
+def test_what_has_no_end_is_stopped_and_the_page_goes_on(lent):
     cell = "two-features-answer"
-    desk.editor(cell).fill("while True:\n    pass")
-    desk.box(cell).get_by_role("button", name="Run", exact=True).click()
-    desk.page.wait_for_function(f"!{STOP}.disabled")
-    desk.page.get_by_role("button", name="Stop").click()
-    desk.says("Stopped")
-    desk.editor(cell).fill("print(6 * 7)")
-    assert desk.run(cell).strip() == "42"
+    lent.editor(cell).fill("while True:\n    pass")
+    lent.box(cell).get_by_role("button", name="Run", exact=True).click()
+    lent.page.wait_for_function(f"!{STOP}.disabled")
+    lent.page.get_by_role("button", name="Stop").click()
+    lent.says("Stopped")
+    lent.editor(cell).fill("print(6 * 7)")
+    assert lent.run(cell).strip() == "42"
 
 
-def test_an_error_names_its_line(desk):
-    desk.editor("two-features-answer").fill("a = 1\nb = a / 0")
-    shown = desk.run("two-features-answer")
+def test_an_error_names_its_line(lent):
+    lent.editor("two-features-answer").fill("a = 1\nb = a / 0")
+    shown = lent.run("two-features-answer")
     assert "b = a / 0" in shown and "ZeroDivisionError" in shown and "line 2" in shown
 
 
@@ -159,38 +163,39 @@ def test_answers_are_carried_away_and_brought_back(desk, browser, address, tmp_p
     elsewhere.context.close()
 
 
-def test_the_editor_is_one_for_code_and_for_a_keyboard(desk):
+def test_the_editor_is_one_for_code_and_for_a_keyboard(lent):
     cell = "two-features-answer"
-    desk.editor(cell).fill("def f(x):")
-    desk.editor(cell).press("End")
+    lent.editor(cell).fill("def f(x):")
+    lent.editor(cell).press("End")
     for key in ("Enter", "Tab", "Escape", "Tab"):
-        desk.page.keyboard.press(key)
-    assert desk.text(cell) == "def f(x):\n        "
-    assert desk.page.evaluate("document.activeElement.textContent") == "Run"
-    keyword = desk.editor(cell).locator(".k").first
-    ours = desk.page.evaluate(
+        lent.page.keyboard.press(key)
+    assert lent.text(cell) == "def f(x):\n        "
+    assert lent.page.evaluate("document.activeElement.textContent") == "Run"
+    keyword = lent.editor(cell).locator(".k").first
+    ours = lent.page.evaluate(
         "[...document.querySelectorAll('.highlight .k')].map(e => getComputedStyle(e).color)"
     )
     assert keyword.inner_text() == "def" and len(set(ours)) == 1
-    desk.editor(cell).fill("print(6 * 7)")
-    desk.editor(cell).press("Control+Enter")
-    desk.page.wait_for_function(f"{STOP}.disabled")
-    assert desk.box(cell).locator(".here-output").inner_text().strip() == "42"
-    desk.page.set_viewport_size({"width": 390, "height": 844})
-    assert desk.editor(cell).evaluate("e => parseFloat(getComputedStyle(e).fontSize)") >= 16
+    lent.editor(cell).fill("print(6 * 8)")
+    lent.editor(cell).press("Control+Enter")
+    lent.page.wait_for_function(f"{STOP}.disabled")
+    assert lent.box(cell).locator(".here-output").inner_text().strip() == "48"
+    lent.page.set_viewport_size(PHONE)
+    assert lent.editor(cell).evaluate("e => parseFloat(getComputedStyle(e).fontSize)") >= 16
+    lent.page.set_viewport_size(WIDE)
 
 
-def test_a_python_that_dies_is_told_and_started_again(desk):
+def test_a_python_that_dies_is_told_and_started_again(lent):
     cell = "two-features-answer"
-    desk.editor(cell).fill("import os\nos._exit(1)")
-    desk.run(cell)
-    desk.says("Python has ended")
-    desk.editor(cell).fill("print(6 * 7)")
-    assert desk.run(cell).strip() == "42"
-    desk.page.workers[-1].evaluate("close()")
-    desk.run(cell)
-    desk.says("it does not answer")
-    assert desk.run(cell).strip() == "42" and desk.text(cell) == "print(6 * 7)"
+    lent.editor(cell).fill("import os\nos._exit(1)")
+    lent.run(cell)
+    lent.says("Python has ended")
+    lent.editor(cell).fill("print(6 * 9)")
+    assert lent.run(cell).strip() == "54"
+    lent.page.workers[-1].evaluate("close()")
+    lent.run(cell)
+    lent.says("it does not answer")
+    assert lent.run(cell).strip() == "54" and lent.text(cell) == "print(6 * 9)"
 
 
 def test_a_browser_that_keeps_nothing_says_so_once_and_typing_goes_on(desk):
