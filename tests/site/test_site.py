@@ -156,7 +156,8 @@ class Look(Visit):
     """
 
     def __init__(self, browser, address, path):
-        super().__init__(browser, address, path, until="load")
+        sends_on = path == "index.html"
+        super().__init__(browser, address, path, until="networkidle" if sends_on else "load")
         page = self.page
         self.formulas = page.locator(".math").count(), page.locator(".math .katex-html").count()
         self.not_understood = page.locator(NOT_UNDERSTOOD).all_inner_texts()
