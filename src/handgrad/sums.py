@@ -19,6 +19,7 @@ A proof that a − b = 0 reads that form as a rational function of its sums, ent
 """
 
 import math
+from functools import cached_property
 from itertools import chain, count, groupby, product
 
 import mpmath
@@ -64,6 +65,19 @@ class Index(Symbol):
 
     def __reduce__(self):
         return Index, (self.name, self.size, self.mark)
+
+
+class _Sum(Sum):
+    """SymPy's sum over 0 … n−1, n ≥ 1. SymPy asks at every turn for what is worked out here once, or known."""
+
+    has_finite_limits, has_empty_sequence, has_reversed_limits = True, False, False
+
+    @cached_property
+    def free_symbols(self):
+        found = {*self.function.free_symbols}
+        for k, low, high in self.limits:
+            found = (found - {k}) | low.free_symbols | high.free_symbols
+        return found
 
 
 # ------------------------------------------------------------------------------------------ writing a formula
@@ -137,7 +151,7 @@ def total(f, n, name=None):
     if name in used:
         raise ValueError(f"name: expected one that the summand does not use, got {name!r} for {summand}")
     k = Index(name or next(c for c in _names_without(used) if c not in used), n, next(_unique))
-    return Sum(summand.xreplace({place: k}), (k, 0, n - 1))
+    return _Sum(summand.xreplace({place: k}), (k, 0, n - 1))
 
 
 def equation(left, e):
@@ -306,7 +320,7 @@ def _checked_and_fresh(e):
             raise ValueError(f"expected sums made by total(f, n), got a sum over {k} from {low} to {high}")
     fresh = {k: Index(k.name, k.size, next(_unique)) for k, _, _ in e.limits}
     body = _checked_and_fresh(e.function.xreplace(fresh))
-    return Sum(body, *[(fresh[k], low, high) for k, low, high in e.limits])
+    return _Sum(body, *[(fresh[k], low, high) for k, low, high in e.limits])
 
 
 def _rewrite(e, used, multiply_out):
@@ -379,7 +393,7 @@ def _with_a_delta_used(body, indices):
                     _require_range(other, k)
                     limits = [(l, 0, l.size - 1) for l in indices if l != k]
                     rest = (body / delta).xreplace({k: other})
-                    return Sum(rest, *limits) if limits else rest
+                    return _Sum(rest, *limits) if limits else rest
     return None
 
 
@@ -449,7 +463,7 @@ def _named_sum(body, k, used, flatten):
 
     def named(order):
         new = {k: Index(name, k.size, _CANONICAL) for k, name in zip(order, names)}
-        return Sum(body.xreplace(new), *[(new[k], 0, k.size - 1) for k in order])
+        return _Sum(body.xreplace(new), *[(new[k], 0, k.size - 1) for k in order])
 
     forms = [named(order) for order in _orders(body, _classes(indices, lambda k: str(k.size)), named)]
     return min(forms, key=str) if len(forms) > 1 else forms[0]
@@ -680,10 +694,10 @@ def _written_out(body, *limits):
     """A sum term by term in those of its indices that run over few values, whose number is no symbol."""
     explicit, symbolic = sift(limits, lambda limit: limit[0].size.is_Integer, binary=True)
     if math.prod(k.size for k, _, _ in explicit) > _WRITTEN_OUT:
-        return Sum(body, *limits)
+        return _Sum(body, *limits)
     places = product(*[[(k, sp.Integer(number)) for number in range(k.size)] for k, _, _ in explicit])
     terms = Add(*[body.xreplace(dict(place)) for place in places])
-    return Sum(terms, *symbolic) if symbolic else terms
+    return _Sum(terms, *symbolic) if symbolic else terms
 
 
 def _split_log(q):
@@ -745,7 +759,7 @@ def _summand(q, here):
         return q
     rest = [limit for limit in q.limits if limit[0].size != here.size]
     body = q.function.xreplace({k: here for k, _, _ in q.limits if k.size == here.size})
-    return Sum(body, *rest) if rest else body
+    return _Sum(body, *rest) if rest else body
 
 
 # ----------------------------------------------------------------------------------------------- with numbers
@@ -789,7 +803,7 @@ def _whole_numbers_apart(e):
     if isinstance(e, Symbol | Indexed):
         return _whole(e) if e.is_integer and not _is_length(e) else e
     if isinstance(e, Sum):
-        return Sum(_whole_numbers_apart(e.function), *e.limits)
+        return _Sum(_whole_numbers_apart(e.function), *e.limits)
     return e.func(*map(_whole_numbers_apart, e.args)) if e.args else e
 
 
