@@ -68,7 +68,7 @@ class Index(Symbol):
 
 
 class _Sum(Sum):
-    """SymPy's sum over 0 … n−1, n ≥ 1. SymPy asks at every turn for what is worked out here once, or known."""
+    """SymPy's sum over 0 … n−1, n ≥ 1: what SymPy asks for at every turn is worked out once, or known."""
 
     has_finite_limits, has_empty_sequence, has_reversed_limits = True, False, False
 

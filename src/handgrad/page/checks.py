@@ -5,6 +5,7 @@ import json
 import math
 import re
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -122,14 +123,18 @@ class Page:
         """As `Given.number`, with nothing given."""
         return self.given().number(label, part, **values)
 
+    @cached_property
+    def _inline(self):
+        """The formulas of the running text, without their spaces and with them."""
+        return [(_without_spaces(tex), tex) for tex in INLINE.findall(DISPLAY.sub("", self.text))]
+
     def inline(self, name):
         r"""The TeX of a formula in the running text: the one that begins with ``name =``, or this very one.
 
         Raises Unreadable if the text has none, or several.
         """
         wanted, found = _without_spaces(name), {}
-        for tex in INLINE.findall(DISPLAY.sub("", self.text)):
-            bare = _without_spaces(tex)
+        for bare, tex in self._inline:
             if bare == wanted if "=" in name else bare.startswith(wanted + "="):
                 found.setdefault(bare, tex)
         if len(found) != 1:

@@ -8,6 +8,7 @@ refused.
 
 import itertools
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 import lark
@@ -515,7 +516,13 @@ def parse(tokens):
     """The tree of one side, given its tokens.
 
     Raises Unreadable, with the place, where the grammar ends, and for what print does not tell apart.
+    The same tokens have the same tree, which is to be read only.
     """
+    return _parsed(tuple(tokens))
+
+
+@lru_cache(maxsize=2**14)
+def _parsed(tokens):
     try:
         tree = _PARSER.parse(tokens)
     except lark.UnexpectedInput as error:
@@ -523,6 +530,8 @@ def parse(tokens):
         found = getattr(error, "token", None)
         at = f"at {found.value!r}" if found is not None and found.type != "$END" else "at its end"
         raise Unreadable(f"{read!r} is no formula: it breaks off {at}") from None
+    for part in tree.iter_subtrees():
+        part.data = str(part.data)  # which lark compares slowly
     signed = [e.children[0].children[0] for e in tree.find_data("expr") if _braced_sign(e.children[0])]
     for factor in tree.find_data("factor"):
         atom, scripts = factor.children[0], factor.children[1:]
