@@ -86,6 +86,19 @@ GATE = (
     "y_t = h_t",
     "t steps; g, u, x, h, y (steps); h_0",
 )
+FITTED = (
+    r"h_t = a h_{t-1} + x_t",
+    r"L = \frac12 \sum_{t=1}^T (h_t - y_t)^2",
+    "t steps; x, h, y (steps); a; h_0",
+)
+LSTM = (
+    r"f_t = \frac{1}{1 + e^{-x_t - u h_{t-1}}}",
+    r"g_t = \tanh(x_t + w h_{t-1})",
+    "c_t = f_t c_{t-1} + g_t",
+    r"h_t = \tanh(c_t)",
+    "y_t = h_t",
+    "t steps; f, g, c, h, x, y (steps); u, w; h_0; c_0",
+)
 CELL = (
     "c_t = f_t c_{t-1} + u_t h_{t-1}",
     r"h_t = o_t \tanh(c_t)",
@@ -99,6 +112,24 @@ THROUGH_STEPS = [  # what is right, and an edit that makes it wrong
     (LINEAR, r"\mathrm da_t = h_{t-1}\, \mathrm dh_t", "dh_t", "dy_t"),
     (LINEAR, r"\mathrm dc_t = h_t\, \mathrm dy_t", "= h_t", "= h_{t-1}"),
     (LINEAR, r"\mathrm dh_0 = a_1\, \mathrm dh_1", "dh_1", "dh_2"),
+    (LINEAR, r"\mathrm dx_2 = b_2\, \mathrm dh_2", "dh_2", "dh_3"),
+    (
+        LINEAR,
+        r"\mathrm dx_t = b_t (c_t\, \mathrm dy_t + a_{t+1}\, \mathrm dh_{t+1})",
+        "a_{t+1}",
+        "a_t a_{t+1}",
+    ),
+    (
+        FITTED,
+        r"\frac{\partial L}{\partial h_t} = h_t - y_t + a \frac{\partial L}{\partial h_{t+1}}",
+        "- y_t",
+        "",
+    ),
+    (FITTED, r"\mathrm da = \sum_{t=1}^T h_{t-1}\, \mathrm dh_t", "h_{t-1}", "h_t"),
+    (FITTED, r"\mathrm dx_1 = h_1 - y_1 + a\, (h_2 - y_2) + a^2\, \mathrm dx_3", "a^2", "a^3"),
+    (LSTM, r"\mathrm df_t = c_{t-1}\, \mathrm dc_t", "c_{t-1}", "c_t"),
+    (LSTM, r"\mathrm dc_t = (1 - h_t^2)\, \mathrm dh_t + f_{t+1}\, \mathrm dc_{t+1}", "f_{t+1}", "f_t"),
+    (LSTM, r"\mathrm dw = \sum_t h_{t-1} (1 - g_t^2)\, \mathrm dg_t", "g_t^2", "h_t^2"),
     (TANH, r"\mathrm dx_t = (1 - h_t^2)\, \mathrm dh_t", "h_t^2", "h_t"),
     (TANH, r"\mathrm dh_t = c\, \mathrm dy_t + a\, \mathrm dx_{t+1}", "x_{t+1}", "x_t"),
     (TANH, r"\mathrm da = \sum_t h_{t-1}\, \mathrm dx_t", "h_{t-1}", "h_t"),
@@ -139,6 +170,8 @@ def test_a_gradient_through_any_number_of_steps(forward, claim, old, new):
             "a sum over steps",
         ),
         ((LINEAR[0], "y_t = h_{t+1}", LINEAR[2]), r"\mathrm dh_t = \mathrm dy_t", "h at a later step"),
+        (LINEAR, r"\mathrm dx_0 = \mathrm dh_1", "x at step 0, and steps begin at 1"),
+        (LINEAR, r"\mathrm dh_{-1} = \mathrm dy_{-1} + a_0\, \mathrm dh_0", "step -1, and steps begin at 1"),
     ],
 )
 def test_a_gradient_that_no_chain_of_steps_gives_is_refused(forward, claim, why):

@@ -76,6 +76,32 @@ def test_a_formula_that_is_wrong_never_passes(name, old, new):
     assert old in text and set(faults(text.replace(old, new, 1)).values()) & {"refuted", "not read"}
 
 
+@pytest.mark.parametrize(
+    "formulas, verdict, why",
+    [
+        (("letters: a, B (N)", "", "b_i = a_i + B_i"), "not read", "b is defined by itself"),
+        (
+            ("letters: x (D)", "", r"u_i = \log x_i^2", r"u_i = 2 \log x_i"),
+            "not proved",
+            "one side has no value",
+        ),
+        (
+            (
+                "letters: t steps; x, y (steps); v_0",
+                "",
+                r"y_t = \sqrt{v_0}\, x_t",
+                r"dx_t = \sqrt{v_0}\, dy_t",
+            ),
+            "proved",
+            "",
+        ),
+    ],
+)
+def test_what_has_no_value_somewhere_is_not_refuted_for_it(formulas, verdict, why):
+    *_, last = outcomes("\n".join(formulas))
+    assert last.verdict == verdict and why in last.why
+
+
 def test_what_cannot_be_read_or_run_is_said_at_its_place():
     bias = "letters: x (T, D); beta (D)\n\ny_{tj} = x_{tj} + \\beta_j\n"
     *_, last = outcomes(bias + "\\mathrm d\\beta_j = \\foo")

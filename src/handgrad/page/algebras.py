@@ -731,8 +731,10 @@ class Torch(Walk):
         for t in parts:
             if t.kind == "relation" and of_indices(t, at) and self.value(t, at, lead, held) == 0:
                 return self.number(0)
-            if t.kind == "gradient" and self.is_beyond(*t.parts, at, lead, held):
-                return self.number(0)
+            if t.kind in ("gradient", "partial"):
+                by = t.parts if t.kind == "gradient" else t.parts[1].parts
+                if self.is_beyond(*by, at, lead, held):
+                    return self.number(0)
         return super()._mul(parts, at, lead, held)
 
     def is_beyond(self, name, places, at, lead, held):

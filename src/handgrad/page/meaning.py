@@ -525,6 +525,15 @@ class Sentence:
         Returns {place: 0} for a sum over steps, which count from 1, that begins before them. Raises
         Unreadable if the lower limit may lie below the range.
         """
+        end = letter_of(only(last, "factor")) if place.name in self.reading.steps else None
+        if (
+            end
+            and digits(first) == "1"
+            and self.reading.find(end) is None
+            and end.base not in self.reading.sizes
+        ):
+            place.range.join(Range(STEPS), f"index {place}")  # to a T that is the number of steps
+            return {}
         low, high = self.scalar(self.expr(first, bound)), self.scalar(self.expr(last, bound))
         names, steps = self.size_of(add(high, UNIT)), STEPS in ranges_in(high)
         if names is not None and not steps:

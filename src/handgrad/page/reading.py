@@ -428,6 +428,10 @@ class Reading:
         if name in self.parts or any(_literal(p) is not None for p in places):
             places, body = self._part(name, tuple(places), axes, body, label)
         self.definitions[name] = Definition(name, tuple(places), body, label)
+        if name in self.recurrent and STEPS not in axes:
+            raise Unreadable(
+                f"{label}: {name} is defined by itself; a capital letter and a small one are one"
+            )
         beside = statement.words.lower().startswith(("with", "where")) or not label
         if has_kind(body, *DERIVATIVES) or self.slopes & {*names_in(body)}:
             self.slopes.add(name)

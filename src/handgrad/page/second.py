@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..sums import NotProved
 from .functions import NAMED, reserved
 from .meaning import (
     LOSSES,
@@ -1513,7 +1514,7 @@ def _compare(second, statement, label):
             if bool((x.isnan() != y.isnan()).any()) or not bool(known.any()):
                 if any(free.kind.startswith("in {") for free in second.letters_free.values()):
                     raise Unjudged("no number on one side, such as of a row that masks all keys")
-                raise AssertionError(f"{label}: one side has no value: say where it has, as for x > 0")
+                raise NotProved(f"{label}: one side has no value: say where it has, as for x > 0")
             x, y = x[known], y[known]
             finite = torch.stack([x, y]).nan_to_num(posinf=0.0, neginf=0.0)
             slack = max(SLACK * float(finite.abs().max()), ROUNDING)

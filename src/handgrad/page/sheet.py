@@ -105,7 +105,8 @@ def _read(formulas, letters, columns):
             if not _begins_with_a_known_letter(given.reading, statements):
                 behind = page.given(*defining, label, letters=letters, columns=columns, kinks=set())
                 new = frozenset(behind.reading.definitions.keys() - given.reading.definitions.keys())
-            if used := new & {n for d in given.reading.definitions.values() for n in names_in(d.body)}:
+            used = new & {n for d in given.reading.definitions.values() for n in names_in(d.body)}
+            if used := {name for name in used if STEPS not in given.reading.array(name).axes}:  # but h_{t-1}
                 raise Unreadable(
                     f"{min(used)} is used above, where it is free: d{min(used)} for its gradient?"
                 )

@@ -50,6 +50,11 @@ class Steps(Symbols):
 
     def symbol(self, name, indices, positive=False):
         flat = tuple(i for index in indices for i in index)
+        if flat and flat[0].is_Integer and flat[0] < 1:
+            of = name.removeprefix(OF_LOSS)
+            array = self.reading.array(self.reading.output if of == f"d{self.reading.output}" else of)
+            if array.axes[:1] == (STEPS,) and (flat[0] < 0 or of not in self.reading.recurrent):
+                raise Unreadable(f"{name} at step {flat[0]}, and steps begin at 1")
         letter = sp.Symbol(name, positive=True) if positive else sp.Symbol(name, real=True)
         return IndexedBase(letter)[flat] if flat else letter
 
@@ -111,15 +116,19 @@ class Steps(Symbols):
     def opened(self, e, first):
         """e, with all letters of the step `first` and of later ones made of those of earlier steps.
 
-        Gradients up to the step behind it are made of those of later steps.
+        All gradients up to the last one in it are made of those of later steps.
         """
         e = sp.sympify(e)
+        ahead = [sp.expand(a.indices[0] - first) for a in e.atoms(Indexed) if is_of_loss(a)]
+        if not all(n.is_Integer for n in ahead):
+            raise Unprovable("gradients at steps of which nothing says how far they are apart")
+        last = first + max(ahead, default=0)
         for _ in range(100):
             found = {}
             for atom in e.atoms(Indexed):
                 later, name = sp.expand(atom.indices[0] - first), atom.base.label.name
                 if is_of_loss(atom):
-                    later = 1 - later
+                    later = sp.expand(last - atom.indices[0])
                 elif name in self.reading.definitions and name not in self.reading.recurrent:
                     later = sp.S.Zero
                 if later.is_nonnegative and (value := self.rule(atom)) is not None:
@@ -140,12 +149,15 @@ class Steps(Symbols):
             raise Unreadable(f"a derivative by {name} of something in which it does not occur")
         return scalar.xreplace({entry: letter}).diff(letter).xreplace({letter: entry})
 
+    def _partial(self, parts, at, lead, held):
+        if parts[0] == term("entry", self.reading.loss, ()):
+            return self.gradient(*self.target(parts[1], at, lead, held), held)
+        return super()._partial(parts, at, lead, held)
+
     def gradient(self, name, indices, held):
         reading = self.reading
-        if (
-            reading.loss
-            or reading.output in reading.recurrent
-            or STEPS not in reading.array(reading.output).axes
+        if not reading.loss and (
+            reading.output in reading.recurrent or STEPS not in reading.array(reading.output).axes
         ):
             raise Unprovable("a gradient through steps of any number, but of an output such as y_t = h_t")
         whole = name.removesuffix("_0")
@@ -161,28 +173,42 @@ class Steps(Symbols):
 
         rest: its other indices; shared: of a letter without steps, what this step adds.
         """
-        found = sp.S.Zero
-        for made, definition in self.reading.definitions.items():
+        found, kind = sp.S.Zero, sp.Symbol if shared and not rest else Indexed
+        for made, e, arrives in self.made_of(name):
+            for atom in (a for a in e.atoms(kind) if name_of(a) == name):
+                own = getattr(atom, "indices", ())
+                back = sp.S.Zero if shared else sp.expand(HERE - own[0])  # so many steps before
+                if not back.is_Integer or back < 0:
+                    raise Unprovable(f"a gradient through {made}, made of {name} at a later step")
+                if own[not shared :] == rest and (step + back).is_positive:  # there is no y_0
+                    letter = sp.Dummy(real=True)
+                    slope = e.xreplace({atom: letter}).diff(letter).xreplace({letter: atom})
+                    found += (slope * arrives).subs(HERE, step + back)
+        return found
+
+    def made_of(self, name):
+        """What a letter is used in: (name, value at the step `HERE`, the gradient by it)."""
+        reading = self.reading
+        for made, definition in reading.definitions.items():
             if name not in names_in(definition.body):
                 continue
-            axes = self.reading.array(made).axes
+            axes = reading.array(made).axes
+            if made == reading.loss:
+                outside, inside = sums_in_one(self.closed(definition, ()))
+                if name in {*map(name_of, outside.atoms(Indexed, sp.Symbol))}:
+                    raise Unprovable(
+                        f"a gradient by {name} of a loss that holds it outside of its sum over steps"
+                    )
+                yield made, inside.subs(EVERY, HERE), sp.S.One
+                continue
             if axes[:1] != (STEPS,) or not all(isinstance(n, int) for axis in axes[1:] for n in axis):
                 raise Unprovable(f"a gradient through {made}, which is no number at each step")
             for others in itertools.product(*(range(math.prod(axis)) for axis in axes[1:])):
                 indices = ((HERE,), *((sp.Integer(n),) for n in others))
                 e = self.closed(definition, indices)
-                arrives = self.upstream if made == self.reading.output else self.of_loss
-                kind = sp.Symbol if shared and not rest else Indexed
-                for atom in (a for a in e.atoms(kind) if name_of(a) == name):
-                    own = getattr(atom, "indices", ())
-                    back = sp.S.Zero if shared else sp.expand(HERE - own[0])  # so many steps before
-                    if not back.is_Integer or back < 0:
-                        raise Unprovable(f"a gradient through {made}, made of {name} at a later step")
-                    if own[not shared :] == rest and step + back != 0:  # there is no y_0
-                        letter = sp.Dummy(real=True)
-                        slope = e.xreplace({atom: letter}).diff(letter).xreplace({letter: atom})
-                        found += (slope * arrives(made, indices)).subs(HERE, step + back)
-        return found
+                if e.has(sp.Sum) or {*map(name_of, e.atoms(Indexed))} & {*self.runs.values()}:
+                    raise Unprovable(f"a gradient through {made}, a sum over steps")
+                yield made, e, (self.upstream if made == reading.output else self.of_loss)(made, indices)
 
     def of_loss(self, name, indices):
         return self.gradient(name, indices, frozenset())
@@ -193,8 +219,6 @@ class Steps(Symbols):
         self.opaque = frozenset(n for n in reading.definitions if STEPS in reading.array(n).axes)
         e = sp.sympify(self.value(definition.body, self.bound(definition.places, indices)))
         self.opaque = before
-        if e.has(sp.Sum) or {*map(name_of, e.atoms(Indexed))} & {*self.runs.values()}:
-            raise Unprovable(f"a gradient through {definition.name}, a sum over steps")
         return e
 
 
