@@ -14,7 +14,7 @@ that was compared before; so the number of those that agree tells as well.
 import re
 from typing import NamedTuple
 
-from ..page.checks import DISPLAY, INLINE, Given
+from ..page.checks import DISPLAY, INLINE, NO_VALUE, Given
 from ..page.meaning import items_of, letter_of
 from ..page.tree import CONDITIONS, DEFINING, Unreadable, parse, split
 from .damage import REFUSALS, Chapter, nbformat
@@ -97,13 +97,13 @@ class Running:
 
 def _error(given, tex):
     """Why numbers refute a formula; None if they do. A draw that leaves none, as of masks, is skipped."""
-    found = Unreadable("no number on one of the sides")
+    found = Unreadable(NO_VALUE)
     for name in NAMES:
         given.page.equations[name] = tex
         try:
             found = given.holds(name)
         except (*REFUSALS, IndexError) as error:  # t + 1 runs out
-            if "no number" not in str(error):
+            if NO_VALUE not in str(error):
                 return error
     return found
 

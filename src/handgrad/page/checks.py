@@ -37,6 +37,7 @@ DISPLAY = re.compile(
 )
 """A displayed formula, with a label behind it or, in JupyterLab's copies, beside its number."""
 INLINE = re.compile(r"(?<![$\\])\$([^$]+)\$(?!\$)")
+NO_VALUE = "neither side has a value"
 RELATIONS = {"=", "≤", "≥", "<", ">", "≠", "≈"}
 
 
@@ -1000,7 +1001,7 @@ def _compare(reading, sizes, values, left, relation, right, rng, most=24):
                 shown = f"left = {a:.9g}, right = {b:.9g}"
                 raise AssertionError(f"not {relation} at {_where(sizes, at)}: {shown}")
     if not compared:
-        raise NotProved(f"neither side has a value at {_where(sizes)}: say where they have, as for x > 0")
+        raise NotProved(f"{NO_VALUE} at {_where(sizes)}: say where they have, as for x > 0")
     if relation == "≠" and not differs:
         raise AssertionError(f"both sides are equal everywhere, at {sizes}")
     return walk.cases
