@@ -101,4 +101,6 @@ document.head.append(element("link", { rel: "stylesheet", href: `${PLACE}/here.c
 form.onsubmit = prove;
 stop.onclick = () => end("Stopped.");
 example.onchange = choose;
+const asked = new URLSearchParams(location.search).get("example");
+if ([...example.options].some(({ value }) => value === asked)) example.value = asked;
 choose();

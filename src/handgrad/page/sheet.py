@@ -56,15 +56,20 @@ class Outcome(NamedTuple):
 GOOD = {"defined", "proved", "agrees"}
 
 
+def parts(text):
+    """The letters of a sheet, its formulas and its lines."""
+    letters = " ".join(m.strip() for m in LETTERS.findall(text))
+    formulas = _formulas(TITLE.sub("", LETTERS.sub("", LINES.sub("", text))))
+    return letters, formulas, "".join(LINES.findall(text))
+
+
 def outcomes(text):
     """An `Outcome` for each formula of a sheet, and for each array that its lines make, as each is found.
 
     Nothing behind a formula that cannot be read is looked at if it was to define a letter: what follows would
     be refused for a reason that is not its own.
     """
-    letters = " ".join(m.strip() for m in LETTERS.findall(text))
-    lines = "".join(LINES.findall(text))
-    formulas = _formulas(TITLE.sub("", LETTERS.sub("", LINES.sub("", text))))
+    letters, formulas, lines = parts(text)
     if not formulas:
         raise ValueError("text: expected a formula in a line of its own, found none")
     steps = max((_read(formulas, letters, columns) for columns in (True, False)), key=_readable)
