@@ -73,11 +73,15 @@ class _Sum(Sum):
     has_finite_limits, has_empty_sequence, has_reversed_limits = True, False, False
 
     @cached_property
-    def free_symbols(self):
-        found = {*self.function.free_symbols}
+    def _letters(self):
+        found = self.function.free_symbols
         for k, low, high in self.limits:
             found = (found - {k}) | low.free_symbols | high.free_symbols
         return found
+
+    @property
+    def free_symbols(self):
+        return {*self._letters}  # SymPy adds to what it gets
 
 
 # ------------------------------------------------------------------------------------------ writing a formula
