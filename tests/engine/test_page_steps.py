@@ -163,7 +163,11 @@ def test_a_gradient_through_any_number_of_steps(forward, claim, old, new):
 @pytest.mark.parametrize(
     ("forward", "claim", "why"),
     [
-        ((LINEAR[0], LINEAR[2]), r"\mathrm da_t = h_{t-1}\, \mathrm dh_t", "an output such as y_t = h_t"),
+        (
+            (LINEAR[0], LINEAR[2]),
+            r"\mathrm da_t = h_{t-1}\, \mathrm dh_t",
+            "write it as a letter of its own, y_t = h_t",
+        ),
         (
             (LINEAR[0], r"y_t = \sum_{i=1}^t h_i", LINEAR[2]),
             r"\mathrm dx_t = b_t\, \mathrm dh_t",

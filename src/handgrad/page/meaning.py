@@ -526,12 +526,8 @@ class Sentence:
         Unreadable if the lower limit may lie below the range.
         """
         end = letter_of(only(last, "factor")) if place.name in self.reading.steps else None
-        if (
-            end
-            and digits(first) == "1"
-            and self.reading.find(end) is None
-            and end.base not in self.reading.sizes
-        ):
+        unknown = end and end.base.isupper() and self.reading.find(end) is None
+        if unknown and end.base not in self.reading.sizes and digits(first) == "1":
             place.range.join(Range(STEPS), f"index {place}")  # to a T that is the number of steps
             return {}
         low, high = self.scalar(self.expr(first, bound)), self.scalar(self.expr(last, bound))

@@ -159,7 +159,9 @@ class Steps(Symbols):
         if not reading.loss and (
             reading.output in reading.recurrent or STEPS not in reading.array(reading.output).axes
         ):
-            raise Unprovable("a gradient through steps of any number, but of an output such as y_t = h_t")
+            raise Unprovable(
+                "a gradient through steps, and no output: write it as a letter of its own, y_t = h_t"
+            )
         whole = name.removesuffix("_0")
         if whole != name and whole in reading.recurrent:
             name, indices = whole, ((sp.S.Zero,), *indices)
