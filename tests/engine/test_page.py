@@ -49,7 +49,7 @@ def test_a_refutation_names_the_equation_and_numbers():
     wrong = softmax(SOFTMAX.replace(r"- \sum_j p_j", r"+ \sum_j p_j"))
     with pytest.raises(AssertionError, match=r"(?s)eq-dz: not equal.*V = \d.*left  = .*right = "):
         wrong.prove("eq-dz")
-    with pytest.raises(AssertionError, match=r"eq-dz: not = at V = \d, i = \d: left = .*, right = "):
+    with pytest.raises(AssertionError, match=r"eq-dz: not equal at V = \d, i = \d: left = .*, right = "):
         wrong.holds("eq-dz")
 
 

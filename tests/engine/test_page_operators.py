@@ -44,7 +44,7 @@ def test_an_operator_at_a_wrong_array_is_refuted(old, new):
     wrong = given(UNIT.replace(old, new))
     with pytest.raises(AssertionError, match="not equal"):
         wrong.prove("eq-scale")
-    with pytest.raises(AssertionError, match="not = at"):
+    with pytest.raises(AssertionError, match="not equal at"):
         wrong.holds("eq-scale")
 
 

@@ -60,7 +60,7 @@ def test_steps_cases_and_primes_are_proved_and_computed(label):
 
 @pytest.mark.parametrize("label", ["turned", "no-case", "one-case", "other", "no-prime", "entries"])
 def test_what_is_wrong_about_them_is_refused(label):
-    with pytest.raises(AssertionError, match="not (=|equal)"):
+    with pytest.raises(AssertionError, match="not equal"):
         steps().prove("eq-" + label)
     if label != "one-case":  # which is right where x > 0
         with pytest.raises(AssertionError):
@@ -90,7 +90,7 @@ def test_an_example_of_an_unknown_function_refutes_and_never_proves():
     )
     bend = page.given("y_t", letters="x (T); phi function")
     bend.prove("eq-a")
-    with pytest.raises(AssertionError, match="not (=|equal)"):
+    with pytest.raises(AssertionError, match="not equal"):
         bend.prove("eq-b")
     with pytest.raises(AssertionError, match="one example"):
         bend.prove("eq-c")

@@ -996,8 +996,9 @@ def _compare(reading, sizes, values, left, relation, right, rng, most=24):
         if not _related(a, "=" if relation == "≠" else relation, b, slack):
             differs += 1
             if relation != "≠":
+                what = "equal" if relation == "=" else relation
                 shown = f"left = {a:.9g}, right = {b:.9g}"
-                raise AssertionError(f"not {relation} at {_where(sizes, at)}: {shown}")
+                raise AssertionError(f"not {what} at {_where(sizes, at)}: {shown}")
     if not compared:
         raise NotProved(f"{NO_VALUE} at {_where(sizes)}: say where they have, as for x > 0")
     if relation == "≠" and not differs:
