@@ -73,11 +73,9 @@ def _package_for(name, cells):
             yield file
 
 
-@cache
 def parse(source):
     """The syntax tree of a code cell; what only IPython reads (``%magic``, ``!shell``) becomes calls.
 
-    It is to be read only: the next who asks gets the same tree.
     Raises SyntaxError for a cell that IPython does not read either.
     """
     return ast.parse(TransformerManager().transform_cell(source))
