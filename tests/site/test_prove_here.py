@@ -57,3 +57,14 @@ def test_every_sheet_of_the_menu_has_the_verdicts_that_it_has_elsewhere(browser,
     assert page.locator("#sheet [role=status]").inner_text() == "Stopped."
     assert visit.foreign == []
     visit.context.close()
+
+
+def test_a_layer_of_today_is_opened_by_its_link(browser, address):  # noqa: F811
+    visit = Visit(browser, address, "book/five_layers.html")
+    links = visit.page.get_by_role("link", name="Open it in Prove here")
+    assert links.count() == 5
+    links.nth(2).click()
+    visit.page.wait_for_function("document.getElementsByName('formulas')[0]?.value.includes('a_{t+1}')")
+    assert visit.page.locator("[name=example]").input_value() == "scan"
+    assert visit.errors == [] and visit.foreign == []
+    visit.context.close()

@@ -241,14 +241,13 @@ def is_of_loss(atom):
 
 def sums_in_one(e):
     """What is outside of all sums over every step, and the term of their sum."""
-    terms = [t.as_independent(sp.Sum, as_Add=False) for t in sp.Add.make_args(sp.sympify(e))]
-    if any(
-        getattr(inside, "function", sp.S.One) is not sp.S.One and inside.function.has(sp.Sum)
-        for _, inside in terms
-    ):
+    e = sp.sympify(e)
+    terms = [t.as_independent(sp.Sum, as_Add=False) for t in sp.Add.make_args(e)]
+    sums = [(factor, total) for factor, total in terms if isinstance(total, sp.Sum)]
+    if any(total.function.has(sp.Sum) for _, total in sums):
         raise Unprovable("a sum over steps within another")
-    inside = [outside * total.function for outside, total in terms if isinstance(total, sp.Sum)]
-    return e - sum(outside * total for outside, total in terms if isinstance(total, sp.Sum)), sp.Add(*inside)
+    outside = e - sp.Add(*(factor * total for factor, total in sums))
+    return outside, sp.Add(*(factor * total.function for factor, total in sums))
 
 
 def powers_apart(e):
