@@ -16,4 +16,4 @@ interop, which reads other people's models. fast/ is the model once more, made f
 a book; chapters/ holds what belongs to one chapter.
 """
 
-__version__ = "1.0.0"
+__version__ = "2.0.0"
