@@ -1,4 +1,4 @@
-"""Chapter 13: its exercises derived again; its tasks and measures."""
+"""Chapter 13: its exercises derived again; its models and measures."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from judging import gradients, solution
 
 from handgrad import accounting, blocks, model, twin
 from handgrad.chapters.residuals import stacks
-from handgrad.chapters.transformer import chain, figures, measures, torch_layer, whole
+from handgrad.chapters.transformer import figures, measures, torch_layer, whole
 from handgrad.config import Config, shapes
 
 # The answers, derived a second time -------------------------------------------------------------------------
@@ -105,19 +105,7 @@ def test_the_path_past_a_sub_layer_has_the_factor_1_in_pre_norm_only():
         assert (stacks.sublayer(x, lambda h: (0 * h, None), place)[0] == bypassed).all()
 
 
-# Tasks and measures -----------------------------------------------------------------------------------------
-
-
-def test_batches_ask_what_they_say():
-    rng = np.random.default_rng(0)
-    masked = chain.batch("encoder", rng, 50)
-    asked = masked["target_out"] != chain.PAD
-    assert asked.any() and not asked[:, 0::2].any()
-    np.testing.assert_array_equal(masked["tokens"] == chain.MARK, asked)
-    both = chain.batch("encoder-decoder", rng, 50)
-    steps = (both["target_out"] - both["source"][:, :-1]) % chain.RING
-    assert set(steps.ravel()) <= set(chain.STEPS)
-    np.testing.assert_array_equal(both["target_in"][:, 1:], both["target_out"][:, :-1])
+# Measures --------------------------------------------------------------------------------------------------
 
 
 def test_numbers_kept_follow_the_formula_at_other_sizes():
