@@ -10,7 +10,7 @@ from judging import gradients, solution
 from handgrad import accounting, blocks, model, twin
 from handgrad.chapters.residuals import stacks
 from handgrad.chapters.transformer import figures, measures, torch_layer, whole
-from handgrad.config import Config, shapes
+from handgrad.config import Config, shapes, vaswani_base
 
 # The answers, derived a second time -------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ def test_the_path_past_a_sub_layer_has_the_factor_1_in_pre_norm_only():
         assert (stacks.sublayer(x, lambda h: (0 * h, None), place)[0] == bypassed).all()
 
 
-# Measures --------------------------------------------------------------------------------------------------
+# Measures ---------------------------------------------------------------------------------------------------
 
 
 def test_numbers_kept_follow_the_formula_at_other_sizes():
@@ -130,9 +130,8 @@ def test_products_are_those_of_the_formula(config):
 
 
 def test_what_is_shared_decides_the_size():
-    for bits, millions in {"00010": 63.0, "01010": 82.0, "11010": 100.9, "11111": 101.0}.items():
-        number = accounting.total(measures.switched([bit == "1" for bit in bits]))
-        assert round(number / 1e6, 1) == millions
+    for (shared, tied), millions in {(True, True): 63.0, (True, False): 82.0, (False, False): 100.9}.items():
+        assert round(accounting.total(vaswani_base(shared=shared, tied=tied)) / 1e6, 1) == millions
     one_block = Config("encoder", V=2, D=512, H=8, F=2048, N=1, attention_biases=False)
     assert accounting.total(one_block) - 2 * 512 == 3_150_336
 
@@ -148,5 +147,3 @@ def test_the_number_of_the_quiz():
 def test_the_figures_draw_what_they_are_given():
     for figure in (figures.gpt(), figures.families(), figures.integers()):
         assert figure.axes[0].texts
-    shown = figures.shares([48, 96], [0.1, 0.2], [0.3, 0.4], 384).axes[0].lines
-    np.testing.assert_allclose(shown[1].get_ydata(), [0.3, 0.4])

@@ -97,19 +97,3 @@ def arriving(ax, lengths, names, t):
     ax.set_yticks(range(len(levels)), levels, fontsize=LABEL)
     ax.tick_params(length=0)
     ax.set_title(f"Gradients of the prediction after {names[t]!r} reach the past only", fontsize=LABEL + 1)
-
-
-def shares(lengths, counted, timed, crossing):
-    """The share of scores, softmax and sums in a block, by length: of multiply-adds and of seconds."""
-    fig, ax = subplots()
-    ax.plot(lengths, counted, "-", marker="o", color=COLOUR["blue"])
-    ax.plot(lengths, timed, "--", marker="s", color=COLOUR["vermilion"])
-    ax.text(lengths[-1], counted[-1] - 0.08, "of multiply-adds", ha="right", color=COLOUR["blue"])
-    ax.text(lengths[0], timed[0] + 0.05, "of seconds, here", color=COLOUR["vermilion"])
-    ax.axvline(crossing, color=COLOUR["black"], lw=1, ls=":")
-    ax.text(crossing * 1.06, 0.03, "2D + F", fontsize=LABEL)
-    ax.axhline(0.5, color=COLOUR["black"], lw=1, ls=":")
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(lengths, [str(n) for n in lengths])
-    ax.set(ylim=(0, 1), xlabel="length T", ylabel="share of scores, softmax, sums")
-    return fig

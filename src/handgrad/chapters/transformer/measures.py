@@ -1,29 +1,11 @@
-"""What chapter 13 counts and times in real runs, multiply-adds, bytes and seconds; one model, switched."""
-
-from time import perf_counter
+"""What chapter 13 counts in real runs: parameters, multiply-adds, and numbers that are kept."""
 
 import numpy as np
 import optree
 
 from handgrad import accounting, model
-from handgrad.blocks import encoder_block, transform
-from handgrad.config import Config, init, vaswani_base
-from handgrad.ops import attention, linear, merge_heads, split_heads
-
-BOXES = ("own source table", "own head matrix", "attention biases", "feed-forward biases", "final norms")
-"""What can be switched on, beginning from a base Transformer with one table, no biases and no final norm."""
-
-
-def switched(on):
-    """The base Transformer with the boxes that are on."""
-    own_source, own_head, attention_biases, feed_forward_biases, final_norm = map(bool, on)
-    return vaswani_base(
-        shared=not own_source,
-        tied=not own_head,
-        attention_biases=attention_biases,
-        feed_forward_biases=feed_forward_biases,
-        final_norm=final_norm,
-    )
+from handgrad.blocks import encoder_block
+from handgrad.config import init
 
 
 def block_sizes(config):
@@ -74,27 +56,3 @@ def kept(config, T):
     parameters = sum(w.size for w in held) + 2 * config.D
     weights = cache["attended"]["f"]["attended"]["a"].size
     return weights, accounting.cache_bytes(cache) // 8 - parameters - weights
-
-
-def seconds(T, D, H, F, repeats=5):
-    """Seconds of one block's forward in float32: scores and sums with their softmax; and all products else.
-
-    The least of `repeats` runs each, in turn, so that what else the machine does disturbs both alike.
-    """
-    rng = np.random.default_rng(0)
-    own = init(Config("encoder", V=2, D=D, H=H, F=F, N=1), rng, np.float32)["encoder"][0]
-    x = rng.standard_normal((1, T, D), dtype=np.float32)
-    q, k, v = (split_heads(x @ own["self_attention"][W], H)[0] for W in ("W_Q", "W_K", "W_V"))
-
-    def rest():
-        for W in ("W_Q", "W_K", "W_V", "W_O"):
-            linear(x, own["self_attention"][W])
-        merge_heads(q)
-        transform(x, own["feed_forward"])
-
-    def timed(f):
-        start = perf_counter()
-        f()
-        return perf_counter() - start
-
-    return np.min([[timed(f) for f in (lambda: attention(q, k, v), rest)] for _ in range(repeats)], axis=0)
