@@ -7,9 +7,9 @@ import pytest
 import torch
 from judging import gradients, solution
 
-from handgrad import accounting, blocks, model, twin
+from handgrad import accounting, blocks
 from handgrad.chapters.residuals import stacks
-from handgrad.chapters.transformer import figures, measures, torch_layer, whole
+from handgrad.chapters.transformer import figures, measures, whole
 from handgrad.config import Config, shapes, vaswani_base
 
 # The answers, derived a second time -------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def test_the_looped_parameters_are_those_of_real_arrays():
 @pytest.mark.parametrize("config", whole.MODELS)
 def test_a_backward_that_forgets_gamma_is_caught_by_every_model(config, monkeypatch):
     rng = np.random.default_rng(3)
-    assert torch_layer.beside_the_twin(config, rng) < 1e-10
+    assert whole.beside_the_twin(config, rng) < 1e-10
     shipped = blocks.layer_norm_backward
 
     def forgetting(dy, cache):
@@ -78,16 +78,7 @@ def test_a_backward_that_forgets_gamma_is_caught_by_every_model(config, monkeypa
 
     monkeypatch.setattr(blocks, "layer_norm_backward", forgetting)
     with pytest.raises(AssertionError):
-        torch_layer.beside_the_twin(config, rng)
-
-
-def test_a_transformer_of_pytorch_has_our_gradients_at_other_sizes():
-    rng = np.random.default_rng(1)
-    stacks, config = torch_layer.own(V=7, D=12, H=4, F=5, N=3, seed=4)
-    params, batch = torch_layer.ours(stacks, config, rng), whole.batch(config, rng, B=3, S=4, T=6)
-    loss, grads = torch_layer.loss_and_gradients(stacks, params, batch)
-    mine, own = model.loss_and_gradients(params, config, batch)
-    assert abs(loss - mine) < 1e-11 and twin.compare(own, grads) < 1e-9
+        whole.beside_the_twin(config, rng)
 
 
 def test_the_path_past_a_sub_layer_has_the_factor_1_in_pre_norm_only():

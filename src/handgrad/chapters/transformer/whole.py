@@ -2,6 +2,7 @@
 
 import optree
 
+from handgrad import model, twin
 from handgrad.config import Config, init
 
 SAME = dict(V=11, D=8, H=4, F=12, N=3, pad=0, activation="gelu")
@@ -29,3 +30,13 @@ def batch(config, rng, B=2, S=7, T=5):
 def params(config, rng):
     """Parameters with noise in every entry: no scale is 1, and no bias or shift is 0."""
     return optree.tree_map(lambda w: w + 0.3 * rng.standard_normal(w.shape), init(config, rng))
+
+
+def beside_the_twin(config, rng):
+    """The worst relative error of any gradient beside the twin's; AssertionError if the losses differ."""
+    own, some = params(config, rng), batch(config, rng)
+    loss, grads = model.loss_and_gradients(own, config, some)
+    wanted, of_torch = twin.loss_and_gradients(twin.load(twin.Twin(config), own), some)
+    if not abs(loss - wanted) < 1e-12:
+        raise AssertionError(f"loss: expected {wanted}, got {loss}")
+    return twin.compare(grads, of_torch)
