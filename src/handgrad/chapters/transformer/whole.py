@@ -1,4 +1,4 @@
-"""Whole models to try things with, of every family: with padding, and noise in every parameter."""
+"""Whole models to try things with, of every family, with padding and noise in every parameter."""
 
 import optree
 
@@ -15,13 +15,12 @@ MODELS = (
 """Every family and every placement of the norms."""
 
 
-def batch(config, rng, B=2, S=7, T=5):
-    """Random tokens; if the model has padding, some at the start, in the middle and at the end."""
-    source, row, asked = (rng.integers(1, config.V, size=(B, n)) for n in (S, T, T))
-    if config.pad is not None:
-        for tokens in (source, row):
-            tokens[0, 0] = tokens[1, tokens.shape[1] // 2] = tokens[1, -1] = config.pad
-        asked[0, 1] = asked[1, -1] = config.pad
+def batch(config, rng):
+    """Random tokens, with padding at the start, in the middle and at the end."""
+    source, row, asked = (rng.integers(1, config.V, size=(2, n)) for n in (7, 5, 5))
+    for tokens in (source, row):
+        tokens[0, 0] = tokens[1, tokens.shape[1] // 2] = tokens[1, -1] = config.pad
+    asked[0, 1] = asked[1, -1] = config.pad
     if config.kind == "encoder-decoder":
         return {"source": source, "target_in": row, "target_out": asked}
     return {"tokens": row, "target_out": asked}
