@@ -1,9 +1,8 @@
-"""The claims of five texts that are wrong, ambiguous or incomplete: read, counted and shown.
+"""The claims of five texts that are wrong, ambiguous or incomplete: read and shown.
 
 `claims.yml` holds one record for each, in our words. Everything here is read from it.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -47,11 +46,11 @@ def load():
 
 
 def of(groups):
-    """The claims of some groups, in the order of the groups; one group may be given as a text.
+    """The claims of some groups, "E1 E2", in the order of the groups.
 
     Raises ValueError for a group that is none.
     """
-    groups = groups.split() if isinstance(groups, str) else list(groups)
+    groups = groups.split()
     unknown = [group for group in groups if group not in GROUPS]
     if unknown:
         raise ValueError(f"groups: expected some of {GROUPS[0]} to {GROUPS[-1]}, got {', '.join(unknown)}")
@@ -59,29 +58,11 @@ def of(groups):
 
 
 def table(groups):
-    """The claims of some groups, "E1 E2", as a table of one column, which fits a phone."""
+    """The claims of some groups as a table of one column, which fits a phone."""
     lines = ["| what a text says, and what holds |", "|:--|"]
     for claim in of(groups):
         group = "" if claim.group == "R" else f"**{claim.group}.** "
         shown = claim.evidence + (f", chapter {claim.chapter}" if claim.chapter else "")
         where = f"{group}{claim.text}, {claim.section}: {VERDICTS[claim.verdict]} {claim.verdict} ({shown})"
         lines.append(f"| {where}<br>{claim.says}<br>**Right:** {claim.right} |")
-    return Markdown("\n".join(lines))
-
-
-def counted(sections):
-    """How many claims each section holds, by verdict, as a table; its last row is the sum.
-
-    sections: {title: groups}. Raises ValueError unless every group stands in one section.
-    """
-    sections = {title: g.split() if isinstance(g, str) else list(g) for title, g in sections.items()}
-    times = Counter(group for groups in sections.values() for group in groups)
-    astray = [group for group in (*GROUPS, *(times.keys() - set(GROUPS))) if times[group] != 1]
-    if astray:
-        told = ", ".join(f"{group} in {times[group]}" for group in astray)
-        raise ValueError(f"sections: expected each group in one of them, got {told}")
-    rows = {title: Counter(claim.verdict for claim in of(groups)) for title, groups in sections.items()}
-    rows["**all**"] = Counter(claim.verdict for claim in load())
-    lines = [f"| | {' | '.join(VERDICTS)} |", "|:--|" + "--:|" * len(VERDICTS)]
-    lines += [f"| {title} | {' | '.join(str(row[v]) for v in VERDICTS)} |" for title, row in rows.items()]
     return Markdown("\n".join(lines))

@@ -12,13 +12,6 @@ def off(x, wanted):
     return float(np.linalg.norm(x - wanted) / np.linalg.norm(wanted)) if x.shape == wanted.shape else np.inf
 
 
-def jacobians(a):
-    """∂a_ij/∂u_mn of the softmax of rows, a (T, S), each (T, S, T, S): as text D prints it, and as it is."""
-    rows, entries = np.eye(len(a)), np.eye(a.shape[1])
-    printed = np.einsum("ij,im->ijm", a, rows)[..., None] - np.einsum("ij,in->ijn", a, a)[:, :, None]
-    return printed, np.einsum("im,ij,jn->ijmn", rows, a, entries) - np.einsum("im,ij,in->ijmn", rows, a, a)
-
-
 def attend(q, k, v):
     """Text C's head, tokens as columns: its q compete in the softmax, so each column of weights sums to 1."""
     weights = softmax((q.T @ k / len(q) ** 0.5).T)[0].T
