@@ -42,13 +42,15 @@ def test_the_formulas_in_columns_are_wrong_as_printed_and_right_as_corrected():
 
 
 def test_the_edit_of_the_first_erratum_is_its_printed_jacobian():
-    """∂a_ij/∂u_mn = a_ij (δ_im − a_in), contracted with the gradient of the weights."""
+    """∂a_ij/∂u_mn = a_ij (δ_im − a_in), contracted with the gradient of the weights; its sum is not 0."""
     faults = next(cell.source for cell in CELLS if cell.id == "faults")
     exec(faults, found := {})
     q, k, v, dy = np.random.default_rng(4).standard_normal((4, 3, 3))
     _, cache = attention(q, k, v)
-    a, da = cache["a"], dy @ v.T
-    dscores = np.einsum("ij,ij,im->m", da, a, np.eye(3))[:, None] - np.einsum("ij,ij,in->n", da, a, a)
+    a, own = cache["a"], np.eye(3)
+    printed = np.einsum("ij,im->ijm", a, own)[..., None] - np.einsum("ij,in->ijn", a, a)[:, :, None]
+    np.testing.assert_allclose(printed.sum(axis=1), own[..., None] - a[:, None], atol=1e-15)
+    dscores = np.einsum("ij,ijmn->mn", dy @ v.T, printed)
     dq, _, _ = edited(attention_backward, *found["faults"]["E1: indices\nslipped"])(dy, cache)
     np.testing.assert_allclose(dq, cache["scale"] * dscores @ k, rtol=1e-12)
 
