@@ -2,38 +2,10 @@
 
 import numpy as np
 
-from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, box, heat_map, subplots
-from handgrad.names import LANGUAGES, SPECIAL
+from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, box, subplots
+from handgrad.names import SPECIAL
 
 from .trials import standard_error
-
-
-def shares_right(models):
-    """Horizontal bars, one for each of models {title: (share right, its standard error)}."""
-    fig, ax = subplots(size=(WIDTH, 0.5 * len(models) + 0.7))
-    shares, errors = np.array(list(models.values())).T
-    colours = [COLOUR["green" if "count" in title else "blue"] for title in models]
-    ax.barh(range(len(models)), shares, 0.6, xerr=1.96 * errors, color=colours, capsize=3)
-    for y, (share, error) in enumerate(zip(shares, errors)):
-        ax.text(share + 1.96 * error + 0.015, y, f"{share:.1%}", va="center", fontsize=LABEL - 1)
-    ax.set_yticks(range(len(models)), models)
-    ax.invert_yaxis()
-    ax.set(xlim=(0, 1), xlabel="share of held-out names whose language is right")
-    return fig
-
-
-def gains(titles, before, after):
-    """From `before` to `after`, shares right (C,) of each language, in the order of what was gained."""
-    fig, ax = subplots(size=(WIDTH, 4.6))
-    order = np.argsort(after - before)
-    rows = np.arange(len(order))
-    ax.hlines(rows, before[order], after[order], color=COLOUR["grey"], lw=1.5)
-    ax.plot(before[order], rows, "o", color=COLOUR["vermilion"], mfc="white", label="from scratch")
-    ax.plot(after[order], rows, "o", color=COLOUR["blue"], label="pre-trained")
-    ax.set_yticks(rows, [titles[k] for k in order], fontsize=9)
-    ax.set(xlim=(0, 1), xlabel="share right")
-    ax.legend(loc="lower center", fontsize=10)
-    return fig
 
 
 def rows_of_tokens(rows, asked):
@@ -63,51 +35,21 @@ def one_name():
     return backward_graph(nodes, edges, height=3.6)
 
 
-def arrived(arrivals, tokens, ax, place):
-    """The lengths arrivals[place] (N + 1, T), the top of the encoder above, each line by its largest."""
-    lengths = arrivals[place]
-    largest = lengths.max(axis=1, keepdims=True)
-    depths = ["top", *(f"below block {n}" for n in reversed(range(len(lengths) - 1)))]
-    words = [token.strip("[]") if token in SPECIAL else token.replace(" ", "␣") for token in tokens]
-    heat_map(ax, lengths / np.where(largest > 0, largest, 1), depths, words, power=0.5, size=10)
-    for y, x in np.argwhere(lengths == 0):
-        ax.text(x, y, "0", ha="center", va="center", fontsize=9, color=COLOUR["grey"])
-    ax.set_title(f"asked: {'the label' if place == 0 else tokens[place]}", fontsize=LABEL - 1)
+def accuracies(shares, labels, least, examined):
+    """The share of right names by the number of labels: shares {model: (labels, seeds)}, a dot for each seed.
 
-
-def accuracies(table, levels, examined):
-    """Shares of right names by the number of labels: table {model: {labels: shares}}, a dot for each seed.
-
-    The bars are 1.96 standard errors of a share of `examined` names to either side of the mean.
+    The bars are 1.96 standard errors of a share of `examined` names to either side of the mean; `least` is
+    what can be had for nothing.
     """
     fig, ax = subplots(size=(WIDTH, 3.4))
-    looks = zip(("o", "s", "^", "D"), ("blue", "vermilion", "green", "purple"))
-    places = list(next(iter(table.values())))
-    for (mark, colour), (title, of_model) in zip(looks, table.items()):
-        means = [np.mean(of_model[n]) for n in places]
-        bars = 1.96 * standard_error(np.array(means), examined)
-        ax.errorbar(range(len(places)), means, bars, color=COLOUR[colour], label=title, capsize=4)
-        for x, n in enumerate(places):
-            ax.plot(
-                [x] * len(of_model[n]), of_model[n], mark, color=COLOUR[colour], ms=5, ls="none", mfc="none"
-            )
-    for name, level in levels.items():
-        ax.axhline(level, color=COLOUR["grey"], lw=1, ls=":")
-        ax.text(len(places) - 0.72, level, name, va="bottom", ha="right", fontsize=LABEL - 2)
-    ax.set_xticks(range(len(places)), [f"{n} labels" for n in places])
-    ax.set(ylim=(0, 1), ylabel="share right", xlim=(-0.3, len(places) - 0.7))
-    ax.legend(loc="upper left", fontsize=10)
-    return fig
-
-
-def confusions(counts):
-    """Counts (C, C) as shares of their rows: what names of each language are called."""
-    codes = list(LANGUAGES)
-    fig, ax = subplots(size=(WIDTH, 6.2))
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    image = heat_map(ax, shares, codes, codes, power=0.4, across="called", down="is", size=9)
-    for i, j in np.argwhere(shares >= 0.05):
-        ink = COLOUR["black"] if shares[i, j] > 0.3 else "white"
-        ax.text(j, i, f"{100 * shares[i, j]:.0f}", ha="center", va="center", fontsize=7, color=ink)
-    fig.colorbar(image, ax=ax, label="share of the row", shrink=0.8)
+    places = np.arange(len(labels))
+    for colour, (title, of_seeds) in zip(("vermilion", "blue", "green"), shares.items()):
+        mean = of_seeds.mean(axis=1)
+        ax.errorbar(places, mean, 1.96 * standard_error(mean, examined), color=COLOUR[colour], capsize=4)
+        ax.plot(places, of_seeds, "o", color=COLOUR[colour], ms=5, mfc="none")
+        ax.text(places[-1] + 0.1, mean[-1], title, color=COLOUR[colour], va="center", fontsize=LABEL - 1)
+    ax.axhline(least, color=COLOUR["grey"], lw=1, ls=":")
+    ax.text(places[-1] + 0.1, least, "always Icelandic", va="bottom", fontsize=LABEL - 2)
+    ax.set_xticks(places, [f"{n} labels" for n in labels])
+    ax.set(ylim=(0, 1), ylabel="share right", xlim=(-0.3, places[-1] + 0.8))
     return fig

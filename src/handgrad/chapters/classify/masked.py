@@ -5,12 +5,12 @@ import numpy as np
 from ... import names
 
 
-def corrupt(rng, tokens, share=0.15, ask_all=False):
+def corrupt(rng, tokens, share=0.15):
     """Choose characters and hide them: tokens (B, T) -> a batch for `model.loss_and_gradients`.
 
     Each character is chosen with probability `share`. Of the chosen ones 80 % become [MASK], 10 % a random
     character, 10 % stay as they are. target_out holds the chosen characters, and [PAD], which does not count,
-    everywhere else; with `ask_all`, a mistake to be studied, every character.
+    everywhere else.
     """
     characters = tokens >= names.UNK
     chosen = characters & (rng.random(tokens.shape) < share)
@@ -18,7 +18,7 @@ def corrupt(rng, tokens, share=0.15, ask_all=False):
     others = rng.integers(len(names.SPECIAL), names.V, size=tokens.shape)
     read = np.where(chosen & (fate < 0.8), names.MASK, tokens)
     read = np.where(chosen & (fate >= 0.8) & (fate < 0.9), others, read)
-    return {"tokens": read, "target_out": np.where(characters if ask_all else chosen, tokens, names.PAD)}
+    return {"tokens": read, "target_out": np.where(chosen, tokens, names.PAD)}
 
 
 def pool_of(*parts):
@@ -39,13 +39,9 @@ def by_length(pool):
     return np.argsort((pool.tokens != names.PAD).sum(axis=1), kind="stable")
 
 
-def drawn_from(pool, **options):
-    """The argument `draw` of `train.run`: names of the pool, corrupted anew each time, with options."""
-
-    def draw(rng, size):
-        return corrupt(rng, near(rng, pool, size).tokens, **options)
-
-    return draw
+def drawn_from(pool):
+    """The argument `draw` of `train.run`: names of the pool, corrupted anew each time."""
+    return lambda rng, size: corrupt(rng, near(rng, pool, size).tokens)
 
 
 def labelled_from(pool):
@@ -56,19 +52,3 @@ def labelled_from(pool):
         return {"tokens": drawn.tokens, "target_out": drawn.labels}
 
     return draw
-
-
-def each_hidden(row):
-    """A row of tokens (T,) -> a batch that hides each of its characters in turn, one in each sequence."""
-    places = np.flatnonzero(row >= names.UNK)
-    read = np.tile(row, (len(places), 1))
-    asked = np.full_like(read, names.PAD)
-    turn = np.arange(len(places))
-    read[turn, places], asked[turn, places] = names.MASK, row[places]
-    return {"tokens": read, "target_out": asked}
-
-
-def one_by_one(of):
-    """The same for all names: a batch whose sequences hide one character each."""
-    batches = [each_hidden(row) for row in of.tokens]
-    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}

@@ -1,6 +1,5 @@
 """The classifier as PyTorch has it: the twin's encoder, a linear layer on its first row, autograd, Adam."""
 
-import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -39,20 +38,3 @@ class Classifier(torch.nn.Module):
         grads = {n: part for n, part in twin.gradients(self.twin).items() if n not in self.rest}
         W, b = (part.grad.numpy().copy() for part in (self.linear.weight, self.linear.bias))
         return float(loss.detach()), grads | {"classifier": {"W": W.T, "b": b}}
-
-
-def train(module, state, draw, recipe, updates):
-    """The losses of some updates by autograd and torch.optim.Adam, on the batches of `train.run`."""
-    import copy
-
-    rng, losses = copy.deepcopy(state.rng), []
-    adam = torch.optim.Adam(module.parameters(), betas=(recipe.beta_1, recipe.beta_2), eps=recipe.eps)
-    for update in range(1, updates + 1):
-        loss = module.loss(draw(rng, recipe.batch_size))
-        adam.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(module.parameters(), recipe.max_norm)
-        adam.param_groups[0]["lr"] = recipe.rate(update)
-        adam.step()
-        losses.append(loss.item())
-    return np.array(losses)
