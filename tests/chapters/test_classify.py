@@ -60,7 +60,7 @@ def test_a_batch_has_names_of_about_one_length_and_every_name_its_turn(parts):
 @pytest.fixture(scope="module")
 def classifier():
     state = train.start(trials.CONFIG, 3, np.float64)
-    return state.params, head.start(state.params, trials.CONFIG, trials.C, np.random.default_rng(4))
+    return state.params, head.begun(state.params, trials.CONFIG, trials.C, seed=4).params
 
 
 def test_every_gradient_of_the_classifier_is_that_of_autograd(parts, classifier):

@@ -34,18 +34,15 @@ CLS_HEAD = Op(
 
 
 def begun(params, config, classes, seed):
-    """The state of a training before its first update with labels: `start`, and a generator from `seed`."""
-    rng = np.random.default_rng(seed)
-    own = start(params, config, classes, rng)
-    return train.State(own, optim.adamw_init(own), rng)
+    """The state of a training before its first update with labels.
 
-
-def start(params, config, classes, rng):
-    """The parameters of a classifier: encoder and embedding, as given, and a new head, W from N(0, 0.02²)."""
-    E = params["embedding"]["E"]
+    Encoder and embedding are as given; the head is new, its W from N(0, 0.02²), drawn from `seed`.
+    """
+    rng, E = np.random.default_rng(seed), params["embedding"]["E"]
     W = rng.normal(0, 0.02, (config.D, classes)).astype(E.dtype)
     kept = {name: params[name] for name in ("embedding", "embedding_norm", "encoder") if name in params}
-    return kept | {"classifier": {"W": W, "b": np.zeros(classes, E.dtype)}}
+    own = kept | {"classifier": {"W": W, "b": np.zeros(classes, E.dtype)}}
+    return train.State(own, optim.adamw_init(own), rng)
 
 
 def forward(params, config, tokens, draw_keep=None):

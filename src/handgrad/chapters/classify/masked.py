@@ -5,15 +5,15 @@ import numpy as np
 from ... import names
 
 
-def corrupt(rng, tokens, share=0.15):
+def corrupt(rng, tokens):
     """Choose characters and hide them: tokens (B, T) -> a batch for `model.loss_and_gradients`.
 
-    Each character is chosen with probability `share`. Of the chosen ones 80 % become [MASK], 10 % a random
+    Each character is chosen with probability 0.15. Of the chosen ones 80 % become [MASK], 10 % a random
     character, 10 % stay as they are. target_out holds the chosen characters, and [PAD], which does not count,
     everywhere else.
     """
     characters = tokens >= names.UNK
-    chosen = characters & (rng.random(tokens.shape) < share)
+    chosen = characters & (rng.random(tokens.shape) < 0.15)
     fate = rng.random(tokens.shape)
     others = rng.integers(len(names.SPECIAL), names.V, size=tokens.shape)
     read = np.where(chosen & (fate < 0.8), names.MASK, tokens)

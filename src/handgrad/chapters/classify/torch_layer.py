@@ -1,4 +1,4 @@
-"""The classifier as PyTorch has it: the twin's encoder, a linear layer on its first row, autograd, Adam."""
+"""The classifier as PyTorch has it: the twin's encoder, a linear layer on its first row, autograd."""
 
 import torch
 from torch.nn import functional as F
@@ -7,7 +7,7 @@ from handgrad import twin
 
 
 class Classifier(torch.nn.Module):
-    """The encoder of a twin and nn.Linear on row 0, with the parameters of `head.start`, in float64."""
+    """The encoder of a twin and nn.Linear on row 0, with the parameters of `head.begun`, in float64."""
 
     def __init__(self, params, config):
         """The twin has a head for the vocabulary as well, which is not used."""
