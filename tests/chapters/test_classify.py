@@ -65,6 +65,7 @@ def classifier():
 
 def test_every_gradient_of_the_classifier_is_that_of_autograd(parts, classifier):
     _, params = classifier
+    assert params["classifier"]["W"].std() == pytest.approx(0.02, rel=0.1)
     batch = masked.labelled_from(parts[0])(np.random.default_rng(5), 9)
     loss, grads = head.loss_and_gradients(params, trials.CONFIG, batch)
     of_torch, wanted = torch_layer.Classifier(params, trials.CONFIG).gradients(batch)
@@ -117,13 +118,13 @@ def test_bayes_by_counting_one_name():
     assert scores[1] - scores[0] == pytest.approx(of_1 - of_0)
 
 
-def test_the_folds_of_bayes_are_made_of_things(parts, record):
-    bayes, (longest, alpha) = trials.chosen_bayes(names.few(parts[0], 4, np.random.default_rng(0)))
-    assert bayes.longest == longest and longest in (3, 4, 5) and alpha in (0.03, 0.1, 0.3)
-    assert all(
-        (run["counting, all"]["longest"], run["counting, all"]["alpha"]) == (5, 0.1)
-        for run in record.values()
-    )
+@pytest.mark.parametrize("seed", ["0", "1", "2"])
+def test_cross_validation_chooses_the_settings_of_the_record(parts, record, seed):
+    few = names.few(parts[0], 10, np.random.default_rng([int(seed), 2]))
+    bayes, (longest, alpha) = trials.chosen_bayes(few)
+    noted = record[seed]["counting, 200"]
+    assert (longest, alpha) == (noted["longest"], noted["alpha"])
+    assert trials.accuracy(bayes.scores(parts[1].texts), parts[1].labels) == noted["right"]
 
 
 # The record -------------------------------------------------------------------------------------------------
