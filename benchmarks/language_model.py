@@ -1,15 +1,14 @@
-"""How many bits a character costs chapter 17's model, by seed; how its recipe was chosen; and counts.
+"""How many bits a character costs chapter 17's model, by seed; how its recipe was chosen; what it writes.
 
     OMP_NUM_THREADS=1 python -m benchmarks.language_model recipe
     OMP_NUM_THREADS=1 python -m benchmarks.language_model 17 1 2
-    OMP_NUM_THREADS=1 python -m benchmarks.language_model sizes 64 128
+    OMP_NUM_THREADS=1 python -m benchmarks.language_model samples
 
 write benchmarks/results/language_model.json. The first trains each of CANDIDATES on the first nine tenths of
 the training text and measures it on the last. The second trains RECIPE on the whole training text, from each
-seed, and measures it on text that had no part in any choice. The third does so at other widths, and writes a
-sample on the way.
+seed, and measures it on text that had no part in any choice. The third stops on the way, and writes.
 
-A training takes a minute or two; the record is written after each. The counts are the same for all seeds.
+A training takes a minute or two; the record is written after each.
 """
 
 import json
@@ -22,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import machine
-from handgrad import accounting, decode, fast, manual, model, train
-from handgrad.chapters.language_model import ngrams, trials
+from handgrad import decode, fast, manual, model, train
+from handgrad.chapters.language_model import trials
 
 RECORD = Path(__file__).parent / "results" / "language_model.json"
 RECIPE = train.Recipe(steps=1600, batch_size=8, peak=0.006, warmup=100, label_smoothing=0, weight_decay=0.3)
@@ -34,32 +33,36 @@ CANDIDATES = [
     *(replace(RECIPE, batch_size=B, steps=12_800 // B) for B in (16, 4)),  # as many windows in all
 ]
 """One thing changed at a time."""
-UPDATES = [0, 100, 200, 400, 800, 1600]
-"""After how many a model of another size is measured."""
+UPDATES = [0, 200, 1600]
+"""After how many a model is stopped, and writes."""
+
+
+def drawing(tokens):
+    """The function (rng, B) -> batch that `train.run` asks: windows from anywhere in tokens (L,)."""
+    return lambda rng, B: trials.windows(tokens, rng.integers(0, len(tokens) - trials.T, B))
 
 
 def training(recipe, tokens, seed):
     """One training on tokens: its state and its seconds."""
     config = trials.gpt()
     begin, cpu = time.perf_counter(), time.process_time()
-    start, draw = train.start(config, seed), trials.drawing(tokens)
-    trained = train.run(start, draw, config, recipe, engine=fast.engine, progress=False)
+    start = train.start(config, seed)
+    trained = train.run(start, drawing(tokens), config, recipe, engine=fast.engine, progress=False)
     return trained, {"wall": time.perf_counter() - begin, "cpu": time.process_time() - cpu}
 
 
 def bits(params, tokens, stride):
     """What a character of tokens costs."""
-    nats, _ = trials.by_place(params, trials.gpt(), tokens, stride)
-    return float(nats.mean() / np.log(2))
+    return float(trials.by_place(params, trials.gpt(), tokens, stride).mean() / np.log(2))
 
 
 def candidate(recipe, tokens, seed=0):
-    """A recipe, tried inside the training text: what it costs, and whether it is too sure of itself."""
+    """A recipe, tried inside the training text: what a character costs."""
     cut = int(0.9 * len(tokens))
     trained, seconds = training(recipe, tokens[:cut], seed)
     found = {name: asdict(recipe)[name] for name in ("weight_decay", "peak", "batch_size", "steps")}
     found |= {"last tenth, stride 64": bits(trained.params, tokens[cut:], 64)}
-    return found | {"slope by temperature, training": slope(trained.params, tokens), "seconds": seconds}
+    return found | {"seconds": seconds}
 
 
 def trial(tokens, examined, seed):
@@ -73,21 +76,16 @@ def trial(tokens, examined, seed):
     return found | {"seconds": seconds}
 
 
-def size(tokens, examined, D):
-    """One training at width D, with a rate that falls with the width; bits and samples after some updates."""
-    config, recipe = trials.gpt(D=D, F=4 * D), replace(RECIPE, peak=RECIPE.peak * 128 / D)
-    state, draw, begin = train.start(config, 17), trials.drawing(tokens), time.process_time()
-    found = {"parameters": accounting.count(config), "after": {}}
-    found |= {"date": time.strftime("%Y-%m-%d"), "machine": machine.machine()}
+def samples(tokens, examined, seed=17):
+    """One training, stopped after some updates: what it writes, and what a character of text costs it."""
+    config, after = trials.gpt(), {}
+    state = train.start(config, seed)
     for update in UPDATES:
-        state = train.run(state, draw, config, recipe, update, engine=fast.engine, progress=False)
-        nats, _ = trials.by_place(state.params, config, examined, 128)
+        state = train.run(state, drawing(tokens), config, RECIPE, update, engine=fast.engine, progress=False)
         choose = decode.sampler(np.random.default_rng(1))
         text = trials.continued(state.params, config, "The ", 120, choose)
-        found["after"][update] = {"examined, stride 128": float(nats.mean() / np.log(2)), "sample": text}
-    nats, _ = trials.by_place(state.params, config, examined, 64)
-    found |= {"examined, stride 64": float(nats.mean() / np.log(2))}
-    return found | {"cpu seconds": time.process_time() - begin}
+        after[update] = {"examined, stride 128": bits(state.params, examined, 128), "sample": text}
+    return {"date": time.strftime("%Y-%m-%d"), "machine": machine.machine(), "after": after}
 
 
 def slope(params, text):
@@ -105,11 +103,8 @@ def main(which):
     tokens, held_out = manual.split(once=True)
     examined = held_out[trials.SPENT :]
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    if which[:1] == ["sizes"]:
-        for D in which[1:]:
-            record.setdefault("sizes", {})[D] = size(tokens, examined, int(D))
-            write(record)
-        return
+    if which == ["samples"]:
+        return write(record | {"samples": samples(tokens, examined)})
     record |= {"python": platform.python_version(), "machine": machine.machine()}
     record |= {"characters": [len(tokens), len(examined)]}
     if which == ["recipe"]:
@@ -118,8 +113,7 @@ def main(which):
             record["candidates"].append(candidate(recipe, tokens))
             write(record)
         return
-    p = ngrams.baseline(tokens, examined, order=trials.ORDER)[:, 1:]
-    record |= {"orders": (-np.log2(p).mean(axis=1)).tolist(), "seeds": {}}
+    record["seeds"] = {}
     for seed in which:
         record["seeds"][seed] = trial(tokens, examined, int(seed))
         write(record)

@@ -1,4 +1,4 @@
-"""What chapter 17 trains and measures: windows of a text, bits by place, pushes, checks."""
+"""What chapter 17 trains and measures: windows of a text, bits by place, checks."""
 
 from functools import partial
 
@@ -6,13 +6,10 @@ import numpy as np
 import optree
 
 from handgrad import decode, manual, model
-from handgrad.blocks import encoder_block_backward, normalize_backward
 from handgrad.config import Config, init
-from handgrad.ops import cross_entropy, cross_entropy_backward
 
 T = 128  # characters in a window
-SPENT = 20_000  # characters that the held-out text begins with: some of them have served to search a recipe
-ORDER = 14  # characters that the longest counts hold
+SPENT = 20_000  # characters that the held-out text begins with: they have served to search a recipe
 
 
 def gpt(**changes):
@@ -28,29 +25,22 @@ def windows(tokens, starts, T=T):
     return {"tokens": rows[:, :-1], "target_out": rows[:, 1:]}
 
 
-def drawing(tokens, T=T):
-    """The function (rng, B) -> batch that `train.run` asks: windows from anywhere in tokens (L,)."""
-    return lambda rng, B: windows(tokens, rng.integers(0, len(tokens) - T, B), T)
-
-
-def by_place(params, config, tokens, stride, T=T, draw_keep=None):
-    """The loss in nats of tokens 1, …, L − 1, and how many characters each was predicted from: (L − 1,).
+def by_place(params, config, tokens, stride, T=T):
+    """The loss in nats of tokens 1, …, L − 1: (L − 1,).
 
     Windows of T places, each `stride` after the last, and one at the end. A token counts once: in the first
-    window that holds it, where it has the least context, at least T − stride places but for the first window.
+    window that holds it, where it has the most context, more than T − stride tokens but for the first window.
     """
     L = len(tokens)
-    starts = [*range(0, L - 1 - T, stride), L - 1 - T]
-    losses, context = np.full(L - 1, np.nan), np.zeros(L - 1, dtype=int)
+    starts = [L - 1 - T, *reversed(range(0, L - 1 - T, stride))]  # the last first, so that earlier ones stay
+    losses = np.empty(L - 1)
     for at in range(0, len(starts), 32):
         some = starts[at : at + 32]
         batch = windows(tokens, some, T)
-        z, _ = model.forward(params, config, batch, draw_keep)
-        nats = nats_of(z, batch["target_out"])  # (B, T)
-        for start, row in zip(some, nats, strict=True):
-            new = np.flatnonzero(np.isnan(losses[start : start + T]))
-            losses[start + new], context[start + new] = row[new], new + 1
-    return losses, context
+        z, _ = model.forward(params, config, batch)
+        for start, row in zip(some, nats_of(z, batch["target_out"]), strict=True):
+            losses[start : start + T] = row
+    return losses
 
 
 def nats_of(z, targets):
@@ -63,27 +53,6 @@ def by_temperature(z, targets):
     z = z.astype(np.float64)
     p = np.exp(z - np.logaddexp.reduce(z, axis=-1, keepdims=True))
     return (np.take_along_axis(z, targets[..., None], axis=-1)[..., 0] - (p * z).sum(axis=-1)).mean()
-
-
-def pushes(params, config, text, places):
-    """The gradient of the loss at each of `places` by the row of every place: (places, T, D), by hand.
-
-    text (T + 1,): place t reads text[t] and is asked for text[t + 1]. The rows are those that the first block
-    reads.
-    """
-    batch = windows(text, np.zeros(len(places), dtype=int), len(text) - 1)
-    z, cache = model.forward(params, config, batch)
-    targets = np.full_like(batch["target_out"], config.ignore_index)
-    for row, place in enumerate(places):
-        targets[row, place] = batch["target_out"][row, place]
-    _, counted = cross_entropy(z, targets, config.ignore_index)
-    dz = len(places) * cross_entropy_backward(1.0, counted)  # each loss by itself, not their mean
-    dx, _, _ = model.head_backward(dz, cache["headed"])
-    decoded = cache["decoded"]
-    dx, _ = normalize_backward(dx, decoded["normed"])
-    for block in reversed(decoded["blocks"]):
-        dx, _ = encoder_block_backward(dx, block)
-    return dx
 
 
 # Writing ----------------------------------------------------------------------------------------------------
