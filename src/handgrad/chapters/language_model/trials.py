@@ -25,6 +25,13 @@ def windows(tokens, starts, T=T):
     return {"tokens": rows[:, :-1], "target_out": rows[:, 1:]}
 
 
+def repeated(training, held_out, n=50):
+    """The share of the pieces of n characters of a text that stand in another, word for word."""
+    source, asked = manual.decode(training), manual.decode(held_out)
+    pieces = {source[i : i + n] for i in range(len(source) - n + 1)}
+    return np.mean([asked[i : i + n] in pieces for i in range(len(asked) - n + 1)])
+
+
 def by_place(params, config, tokens, stride, T=T):
     """The loss in nats of tokens 1, …, L − 1: (L − 1,).
 
@@ -50,9 +57,8 @@ def nats_of(z, targets):
 
 def by_temperature(z, targets):
     """The derivative of the mean loss by the temperature, at 1: the mean of z_y − z̄."""
-    z = z.astype(np.float64)
-    p = np.exp(z - np.logaddexp.reduce(z, axis=-1, keepdims=True))
-    return (np.take_along_axis(z, targets[..., None], axis=-1)[..., 0] - (p * z).sum(axis=-1)).mean()
+    log_p = decode.log_softmax(z.astype(np.float64))  # z less one number at each place
+    return -(nats_of(z, targets) + (np.exp(log_p) * log_p).sum(axis=-1)).mean()
 
 
 # Writing ----------------------------------------------------------------------------------------------------
@@ -74,13 +80,6 @@ def continuation(params, config, begun, length=60):
         raise ValueError("expected a text of 1 to 60 characters")
     choose = decode.sampler(np.random.default_rng(len(begun)), 0.8, partial(decode.nucleus, p=0.95))
     return continued(params, config, begun, length, choose)
-
-
-def repeated(training, held_out, n=50):
-    """The share of the pieces of n characters of a text that stand in another, word for word."""
-    source, asked = manual.decode(training), manual.decode(held_out)
-    pieces = {source[i : i + n] for i in range(len(source) - n + 1)}
-    return np.mean([asked[i : i + n] in pieces for i in range(len(asked) - n + 1)])
 
 
 # Four checks of a model: each returns an error -------------------------------------------------------------
