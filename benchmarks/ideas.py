@@ -1,18 +1,13 @@
-"""What each idea of the fast step brings by itself, and what a call, a byte and an operation cost.
+"""What each idea of the fast step brings by itself, and one chain of its steps in six ways.
 
     OMP_NUM_THREADS=1 python -m benchmarks.ideas        writes benchmarks/results/ideas.json, in some minutes
 
 ideas    the training step of chapter 20 without its update, by the readable lines and by `handgrad.fast`:
          with one idea taken out, and on a stair from none of the six to all. In each round all of them run,
          in an order drawn anew; what counts is the ratio of two times of a round, its median and quartiles.
-calls    single calls of NumPy, small and large: how many calls, bytes and operations they have, and the
-         shortest of their times, which is nearest to what they take on an idle machine.
 chain    bias and GELU with tanh, forward and backward: as passes of NumPy, as passes over blocks, as one
          compiled loop, by PyTorch as it stands and compiled, and the loop's lines, compiled by PyTorch; the
-         shortest of their times.
-touch    x * x of a large array, into a fresh array and into one that is there already: the shortest times.
-tiles    attention forward and backward of one head, plain and in tiles: calls, bytes and operations counted,
-         bytes of large arrays that are made for a result, and the shortest of their times.
+         shortest of their times, which is nearest to what they take on an idle machine.
 
 It begins on an idle machine only: a slow moment hits all of a round, but the rounds then differ, and the two
 workers find no second core. Everything runs on one thread, but for these.
@@ -38,7 +33,6 @@ from handgrad.course.ledger import relative_errors
 from handgrad.fast import Workspace, memory
 from handgrad.fast import step as fast_step
 from handgrad.fast.loops import of_kind
-from handgrad.ops import attention, attention_backward, flash_attention, flash_attention_backward
 
 from . import passes
 from .machine import IDLE, machine, wait_until_idle
@@ -50,9 +44,6 @@ SIZE = Size(D=128, N=2, H=4, T=128, B=16, V=256, F=512)
 TOLERANCE = 2e-5  # of a gradient: sums of float32 in another order were apart by 2e-6
 ENDLESS = 2**62  # more than there is of anything
 BLOCK = 2**17  # numbers that passes take at a time, which stay in the cache
-LARGE = (
-    2**25
-)  # bytes: an array of so many is new memory of the system each time, by the rule of glibc's malloc
 
 # The six ideas, each with what takes it out -----------------------------------------------------------------
 
@@ -202,100 +193,6 @@ def ideas(rounds):
     }
 
 
-# Single calls -----------------------------------------------------------------------------------------------
-
-
-def calls(rng):
-    """{name: (function, calls, bytes, operations)} of single NumPy calls in float32."""
-    found = {}
-    for power in range(4, 25, 2):
-        n = 2**power
-        x, y = rng.standard_normal(n, dtype=np.float32), np.empty(n, np.float32)
-        found[f"multiply {n}"] = partial(np.multiply, x, 2, out=y), 1, 8 * n, n
-    for n in (8, 16, 32, 64, 128, 256, 512, 1024):
-        x, y, z = rng.standard_normal((3, n, n), dtype=np.float32)
-        found[f"product {n}"] = partial(np.matmul, x, y, out=z), 1, 12 * n**2, 2 * n**3
-    for n in (64, 256, 1024, 4096):
-        x, y = rng.standard_normal((n, n), dtype=np.float32), rng.standard_normal(n, dtype=np.float32)
-        found[f"matrix times vector {n}"] = partial(np.matmul, x, y), 1, 4 * n * n + 8 * n, 2 * n**2
-    return found
-
-
-class Counted(np.ndarray):
-    """Notes calls of NumPy on arrays, the bytes that they read and write, and their operations.
-
-    fresh: the bytes of large results for which no array was given.
-    """
-
-    calls = moved = operations = fresh = 0
-
-    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
-        given = [np.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs]  # a scalar stays weak
-        arrays = [np.asarray(x) for x in inputs]
-        out = () if out is None else out
-        result = getattr(ufunc, method)(
-            *given, **options, **({"out": tuple(map(np.asarray, out))} if out else {})
-        )
-        result = np.asarray(result)
-        Counted.calls += 1
-        Counted.moved += sum(x.nbytes for x in arrays) + result.nbytes
-        Counted.fresh += result.nbytes if not out and result.nbytes >= LARGE else 0
-        product = ufunc is np.matmul
-        inner = 2 * arrays[0].shape[-1] * result.size if product else max(x.size for x in [*arrays, result])
-        Counted.operations += inner
-        return result.view(Counted)
-
-    def __array_function__(self, function, types, inputs, options):
-        """np.where and np.concat are no ufuncs: without this they would go uncounted, and drop the type."""
-        result = super().__array_function__(function, types, inputs, options)
-        if function in (np.where, np.concat):
-            result = np.asarray(result)
-            read = [np.asarray(x) for x in (inputs if function is np.where else inputs[0])]
-            Counted.calls += 1
-            Counted.moved += sum(x.nbytes for x in read) + result.nbytes
-            Counted.fresh += result.nbytes if result.nbytes >= LARGE else 0
-            Counted.operations += result.size
-            return result.view(Counted)
-        return result
-
-
-WAYS = {
-    "plain": (attention, attention_backward),
-    "tiles": (flash_attention, flash_attention_backward),
-}
-
-
-def through(way, q, k, v, dy, **options):
-    forward, backward = WAYS[way]
-    return backward(dy, forward(q, k, v, **options)[1])
-
-
-def counted(way, *arrays):
-    """Calls, bytes, operations and bytes of fresh arrays of one way through attention, forward and back."""
-    Counted.calls = Counted.moved = Counted.operations = Counted.fresh = 0
-    through(way, *(x.view(Counted) for x in arrays))
-    names = {"calls": "calls", "bytes": "moved", "operations": "operations", "fresh": "fresh"}
-    return {name: getattr(Counted, own) for name, own in names.items()}
-
-
-def touch(rounds, n=2**24):
-    """The record of a large result: its bytes, and seconds with a fresh array for it and with one at hand."""
-    x, y = np.ones((2, n), np.float32)
-    ways = {"fresh": lambda: x * x, "at hand": partial(np.multiply, x, x, out=y)}
-    return {"bytes": y.nbytes} | {way: min(times) for way, times in in_turn(ways, rounds).items()}
-
-
-def tiles(rounds, lengths=(256, 1024, 2048, 4096), K=64):
-    """The record of attention."""
-    rows = []
-    for T in lengths:
-        q, k, v, dy = np.random.default_rng(0).standard_normal((4, T, K), dtype=np.float32)
-        taken = in_turn({way: partial(through, way, q, k, v, dy) for way in WAYS}, max(3, rounds // 4))
-        for way, times in taken.items():
-            rows.append({"way": way, "T": T, **counted(way, q, k, v, dy), "seconds": min(times)})
-    return rows
-
-
 # One chain, six ways ----------------------------------------------------------------------------------------
 
 CHAIN = (2048, 512)
@@ -395,6 +292,21 @@ class PeerChain:
         return self.a, self.dat
 
 
+class Counted(np.ndarray):
+    """Notes calls of NumPy's element-wise functions on arrays, and the bytes that they read and write."""
+
+    calls = moved = 0
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        given = [np.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs]  # a scalar stays weak
+        if out is not None:
+            options["out"] = tuple(map(np.asarray, out))
+        result = np.asarray(getattr(ufunc, method)(*given, **options))
+        Counted.calls += 1
+        Counted.moved += sum(np.asarray(x).nbytes for x in inputs) + result.nbytes
+        return result.view(Counted)
+
+
 def chain_costs(way, direction, shape):
     """Calls, bytes through them, and bytes of the arrays that must be read or written at least once.
 
@@ -409,7 +321,7 @@ def chain_costs(way, direction, shape):
     chain = Chain(way, shape, np.random.default_rng(0))
     for name in ("at", "dat", "a"):
         setattr(chain, name, getattr(chain, name).view(Counted))
-    Counted.calls = Counted.moved = Counted.operations = 0
+    Counted.calls = Counted.moved = 0
     getattr(chain, direction)()
     between = sum(x.nbytes for x in chain.space.scratch.values()) if way == "passes" else 0
     return {"calls": Counted.calls, "bytes": Counted.moved, "memory": least + 2 * between}
@@ -458,25 +370,15 @@ def shortest(ways, rounds, often=5):
 # Taking turns -----------------------------------------------------------------------------------------------
 
 
-def in_turn(functions, rounds, at_least=0.0):
-    """{name: seconds of each round}: in a round each runs once, after a run that is not timed.
-
-    What takes less than at_least seconds runs so often in a round that it takes that long.
-    """
-    taken, order, often = {name: [] for name in functions}, random.Random(0), {}
-    for name, f in functions.items():
-        f()
-        start = time.perf_counter()
-        f()
-        often[name] = max(1, int(at_least / (time.perf_counter() - start)))
+def in_turn(functions, rounds):
+    """{name: seconds of each round}: in a round each runs once, after a run that is not timed."""
+    taken, order = {name: [] for name in functions}, random.Random(0)
     for _ in range(rounds):
         for name in order.sample(list(functions), len(functions)):
-            f, n = functions[name], often[name]
-            f()
+            functions[name]()
             start = time.perf_counter()
-            for _ in range(n):
-                f()
-            taken[name].append((time.perf_counter() - start) / n)
+            functions[name]()
+            taken[name].append(time.perf_counter() - start)
     return taken
 
 
@@ -499,14 +401,6 @@ def main():
     rounds = options.rounds
     record = {"machine": machine() | {"load before": round(load, 2), "rounds": options.rounds}}
     record["ideas"] = ideas(rounds)
-    single = calls(np.random.default_rng(0))
-    taken = in_turn({name: f for name, (f, *_) in single.items()}, rounds, at_least=2e-3)
-    record["calls"] = [
-        {"name": name, "calls": n, "bytes": moved, "operations": done, "seconds": min(taken[name])}
-        for name, (_, n, moved, done) in single.items()
-    ]
-    record["touch"] = touch(rounds)
-    record["tiles"] = tiles(rounds)
     record["chain"] = chain(rounds)  # last: it loads torch
     record["machine"]["load after"] = round(os.getloadavg()[0], 2)
     options.output.parent.mkdir(parents=True, exist_ok=True)

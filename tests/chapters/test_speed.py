@@ -47,26 +47,13 @@ def test_the_gate_and_the_clip():
 # What the chapter counts, and what it reads -----------------------------------------------------------------
 
 
-def test_the_prices_of_calls_that_have_them_are_found():
-    """Rows made from three prices give these prices back."""
-    rng = np.random.default_rng(0)
-    rows = [dict(zip(records.COSTS, rng.integers(1, 10**5, 3).tolist())) for _ in range(9)]
-    prices = np.array([1e-6, 1e-10, 1e-11])
-    rows = [row | {"seconds": float(prices @ list(row.values()))} for row in rows]
-    np.testing.assert_allclose(records.prices(rows), prices, rtol=1e-6)
-
-
 def test_the_record_is_whole():
     record = json.loads((RESULTS / "ideas.json").read_text(encoding="utf-8"))
     assert [row["idea"] for row in record["ideas"]["stair"]] == ["readable", "in place", *ideas.IDEAS]
     assert list(record["ideas"]["alone"]) == [*ideas.ALONE, "two workers"]
     assert all(len(record["chain"][direction]) == 6 for direction in ("forward", "backward"))
-    rates = records.rates(record["calls"])
-    assert all(rate > 0 for rate in rates.values())
-    assert set(records.points(record["calls"])) == {"entry by entry", "product", "matrix × vector"}
     figures.stair(record["ideas"]["stair"])
     figures.alone(record["ideas"]["alone"])
-    figures.roofline(records.points(record["calls"]), rates)
 
 
 def test_the_record_bears_out_what_the_chapter_says_of_it():
@@ -86,8 +73,6 @@ def test_the_record_bears_out_what_the_chapter_says_of_it():
     assert 0.23 < chain["loop"] / chain["passes"] < 0.27 and round(moved["passes"] / moved["loop"]) == 7
     assert chain["PyTorch, compiled"] > 0.95 * eager and chain["loop"] < chain["blocks"] < chain["passes"]
     assert chain["loop"] < chain["PyTorch, our lines"] < chain["blocks"] / 2
-    took = {(row["T"], row["way"]): row for row in record["tiles"]}
-    assert took[4096, "plain"]["fresh"] == 9 * 4 * 4096**2
     for part in records.read(RESULTS / "speed.json")["sizes"].values():
         names = "by hand, 2 workers", "by hand", "PyTorch, eager"
         two, one, eager = (part["variants"][name] for name in names)
@@ -112,14 +97,6 @@ def test_the_chain_is_drawn_with_its_calls_and_without_what_is_absent():
     words = [text.get_text() for text in ax.texts]
     assert "1 call, 13 MB" in words and "9 calls, 88 MB" in words
     assert [len(ax.texts) for ax in figures.sweeps(9).axes] == [9, 36, 1]  # an arrow each
-
-
-def test_the_rate_of_the_loop_is_that_of_its_own_bytes():
-    rows = [{"way": "passes", "bytes": 9e9, "seconds": 1}, {"way": "loop", "bytes": 3e9, "seconds": 0.5}]
-    calls = [{"bytes": size, "operations": 1, "seconds": 1e-3} for size in (1e6, 2e7 + 1)]
-    lines = list(records.chain_lines({"chain": {"forward": rows, "backward": rows}, "calls": calls}))
-    assert lines[:2] == ["the loop, forward: 6 GB/s", "the loop, backward: 6 GB/s"]
-    assert lines[2] == "best of a call: 20 GB/s from memory, 1 from cache"
 
 
 def test_the_ideas_compute_the_same():

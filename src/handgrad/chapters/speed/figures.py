@@ -1,7 +1,6 @@
 """The figures of chapter 20. Each function draws what it is given; the notebook computes every number."""
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter
 
 from handgrad.course.figures import COLOUR, LINES, WIDTH, subplots
 
@@ -25,27 +24,6 @@ def shares(amounts):
     ax.tick_params(left=False)
     ax.invert_yaxis()
     ax.figure.legend(loc="outside lower center", ncols=3, fontsize=9)
-    return fig
-
-
-def roofline(points, rates):
-    """Operations a second over operations a byte: points {kind: [(intensity, operations a second)]}.
-
-    rates: {"operations": of the processor, a second, "memory", "cache": bytes a second from there}.
-    """
-    fig, ax = subplots(size=(WIDTH, 3.6))
-    x = np.geomspace(0.05, 400, 200)
-    for place, dash in (("cache", "--"), ("memory", "-")):
-        roof = np.minimum(rates["operations"], rates[place] * x)
-        ax.loglog(x, roof / 1e9, color=COLOUR["grey"], ls=dash, lw=1.4, label=f"roof, from {place}")
-    looks = zip(points.items(), ["blue", "vermilion", "green", "orange", "purple"], "os^Dv")
-    for (kind, pairs), colour, mark in looks:
-        intensity, rate = np.array(pairs).T
-        ax.loglog(intensity, rate / 1e9, mark, color=COLOUR[colour], ms=6, label=kind, alpha=0.85)
-    ax.set(xlabel="operations for a byte", ylabel="billion operations / s")
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.figure.legend(loc="outside upper left", ncols=3, fontsize=9)
     return fig
 
 
