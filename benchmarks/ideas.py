@@ -3,8 +3,8 @@
     OMP_NUM_THREADS=1 python -m benchmarks.ideas        writes benchmarks/results/ideas.json, in some minutes
 
 ideas    the training step of chapter 20 without its update, by the readable lines and by `handgrad.fast`:
-         with one idea taken out, and on a stair from none of the six to all. In each round all of them run,
-         in an order drawn anew; what counts is the ratio of two times of a round, its median and quartiles.
+         on a stair from none of the six ideas to all. In each round all of them run, in an order drawn anew;
+         what counts is the ratio of two times of a round, its median and quartiles.
 chain    bias and GELU with tanh, forward and backward: as passes of NumPy, as passes over blocks, as one
          compiled loop, by PyTorch as it stands and compiled, and the loop's lines, compiled by PyTorch; the
          shortest of their times, which is nearest to what they take on an idle machine.
@@ -94,8 +94,6 @@ def without_causal_blocks():
 
 
 IDEAS = ("nothing hidden", "blocks", "loops", "recomputation", "workspace", "two workers")
-ALONE = ("nothing hidden", "loops", "recomputation", "workspace")
-"""Those that are taken out of the whole, with one worker. Loops leave nothing for blocks to do."""
 
 
 class Step:
@@ -126,15 +124,9 @@ class Step:
                 stack.enter_context(self.kept())
             return fast_step.loss_and_gradients(*self.arguments, workspace=self.workspace, out=self.grads)
 
-    def bytes(self):
-        """The most of the workspace that was in use at a time, and what is kept beside it."""
-        used = sum(max(end for _, end in arena.placed.values()) for arena in self.workspace.arenas)
-        beside = [*self.kept.arrays, *self.passes.scratch.values()]
-        return 4 * used + sum(array.nbytes for array in beside)
-
 
 def steps(size=SIZE):
-    """{name: step}: readable, the stair {"with 0".."with 6"}, and the whole without each idea."""
+    """{name: step}: readable, and the stair {"with 0".."with 6"}."""
     config = gpt2_small(D=size.D, N=size.N, H=size.H, T_max=size.T, V=size.V, F=size.F, p=0.0)
     params = init(config, np.random.default_rng(19), np.float32)
     tokens = np.random.default_rng(19).integers(size.V, size=(size.B, size.T + 1))
@@ -142,8 +134,6 @@ def steps(size=SIZE):
     found = {"readable": partial(model.loss_and_gradients, *problem)}
     for n in range(len(IDEAS) + 1):
         found[f"with {n}"] = Step(IDEAS[:n], *problem)
-    for idea in ALONE:  # with one worker: the measure of the others
-        found[f"without {idea}"] = Step(set(IDEAS[:-1]) - {idea}, *problem)
     return found
 
 
@@ -172,11 +162,7 @@ def ideas(rounds):
         {"idea": "in place" if n == 0 else IDEAS[n - 1], **ratio(taken[f"with {n}"], taken["readable"])}
         for n in range(len(IDEAS) + 1)
     ]
-    whole, size = f"with {len(IDEAS) - 1}", {}
-    alone = {idea: ratio(taken[f"without {idea}"], taken[whole]) for idea in ALONE}
-    alone["two workers"] = ratio(taken[whole], taken[f"with {len(IDEAS)}"])
-    for name in (whole, "without recomputation", "without loops", f"with {len(IDEAS)}"):
-        size[name] = found[name].bytes()
+    whole = f"with {len(IDEAS) - 1}"  # on one core
     products = limit("numpy", SIZE, 1, "cpu")  # the definition of the race: see `variants`
     alone_in_rounds, bound = [], {name: [] for name in ("readable", whole)}
     for _ in range(rounds):
@@ -187,8 +173,6 @@ def ideas(rounds):
     return {
         "size": SIZE._asdict(),
         "stair": stair,
-        "alone": alone,
-        "bytes": size,
         "over the limit": {n: ratio(bound[n], alone_in_rounds) for n in ("readable", whole)},
     }
 

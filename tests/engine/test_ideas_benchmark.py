@@ -61,7 +61,7 @@ def test_a_step_with_another_gradient_is_refused(steps):
         ideas.check({"readable": steps["readable"], "wrong": lambda: (loss, grads | wrong)})
 
 
-@pytest.mark.parametrize("name", ["with 0", "with 2", "without loops", "with 3", "without recomputation"])
+@pytest.mark.parametrize("name", ["with 0", "with 2", "with 3", "with 5"])
 def test_loops_run_where_they_are_in_and_only_there(name, steps):
     """Passes are called without them; and where loops are in, no pass is."""
     step, has_loops = steps[name], "loops" in steps[name].ideas
@@ -85,17 +85,11 @@ def test_loops_run_where_they_are_in_and_only_there(name, steps):
     assert bool(called) != has_loops
 
 
-def test_blocks_are_cut_without_loops_only(steps):
-    assert "blocks" not in ideas.ALONE
-    assert {"loops", "recomputation"} < set(ideas.ALONE) < set(ideas.IDEAS)
-    assert steps["without loops"].ideas == set(ideas.IDEAS) - {"loops", "two workers"}
-
-
 def test_what_is_kept_is_not_computed_again(steps):
-    step = steps["without recomputation"]
-    step()
-    assert len(step.kept.arrays) == TINY.N and step.kept.used == 0
-    assert not steps["with 5"].kept.arrays
+    steps["with 3"]()
+    steps["with 4"]()
+    assert len(steps["with 3"].kept.arrays) == TINY.N and steps["with 3"].kept.used == 0
+    assert not steps["with 4"].kept.arrays
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile, of its own

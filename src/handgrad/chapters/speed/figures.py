@@ -87,14 +87,6 @@ def stair(rows):
     return fig
 
 
-def alone(rows):
-    """The time without one idea over the time with all: rows {idea: {"median", "low", "high"}}."""
-    fig, ax = subplots(size=(WIDTH, 0.36 * len(rows) + 0.9))
-    _intervals(ax, list(rows), rows, "median", "low", "high")
-    ax.set(xlabel="time without it, with it = 1")
-    return fig
-
-
 def race(sizes):
     """How many times as fast as eager PyTorch at its fastest each step is: a panel a size of `make bench`.
 
@@ -103,18 +95,14 @@ def race(sizes):
     names = list(dict.fromkeys(name for part in sizes.values() for name in part["variants"]))
     fig, axes = subplots(1, len(sizes), (WIDTH, 0.3 * len(names) + 1), sharey=True, squeeze=False)
     for ax, (size, part) in zip(axes[0], sizes.items(), strict=True):
-        _intervals(ax, names, part["variants"], "ratio", "ratio_low", "ratio_high")
+        ax.axvline(1, color=COLOUR["grey"], ls="--", lw=1)
+        for name, row in part["variants"].items():
+            y, theirs = names.index(name), "PyTorch" in name
+            ax.plot([row["ratio_low"], row["ratio_high"]], [y, y], color=COLOUR["black"], ls="-", lw=1.2)
+            colour = COLOUR["vermilion" if theirs else "blue"]
+            ax.plot(row["ratio"], y, "s" if theirs else "o", color=colour, ms=7)
+        ax.margins(x=0.1)
         ax.set(title=size, xlim=(0, None), xlabel="speed, eager = 1")
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(len(names) - 0.5, -0.5)
     return fig
-
-
-def _intervals(ax, names, rows, middle, low, high):
-    """A dot and a line for each row {name: {middle, low, high}}, beside the level 1."""
-    ax.axvline(1, color=COLOUR["grey"], ls="--", lw=1)
-    for name, row in rows.items():
-        y, theirs = names.index(name), "PyTorch" in name
-        ax.plot([row[low], row[high]], [y, y], color=COLOUR["black"], ls="-", lw=1.2)
-        ax.plot(row[middle], y, "s" if theirs else "o", color=COLOUR["vermilion" if theirs else "blue"], ms=7)
-    ax.margins(x=0.1)
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.5, -0.5)
