@@ -10,10 +10,15 @@ from judging import solution
 from sympy import cbrt
 
 from benchmarks import ideas
-from handgrad.chapters.speed import figures, records
+from handgrad.chapters.speed import figures
 from handgrad.course import judge
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+
+def read(name):
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
 
 # The answers, derived a second time -------------------------------------------------------------------------
 
@@ -48,7 +53,7 @@ def test_the_gate_and_the_clip():
 
 
 def test_the_record_is_whole():
-    record = json.loads((RESULTS / "ideas.json").read_text(encoding="utf-8"))
+    record = read("ideas.json")
     assert [row["idea"] for row in record["ideas"]["stair"]] == ["readable", "in place", *ideas.IDEAS]
     assert all(len(record["chain"][direction]) == 6 for direction in ("forward", "backward"))
     figures.stair(record["ideas"]["stair"])
@@ -56,7 +61,7 @@ def test_the_record_is_whole():
 
 def test_the_record_bears_out_what_the_chapter_says_of_it():
     """Else other words are wanted in the opening, chain-reading, race-reading, ideas."""
-    record = records.read(RESULTS / "ideas.json")
+    record = read("ideas.json")
     stair = record["ideas"]["stair"]
     *_, one_core, two_cores = (row["median"] for row in stair)
     assert round(one_core, 2) == 0.46 and round(two_cores, 2) == 0.26
@@ -64,22 +69,25 @@ def test_the_record_bears_out_what_the_chapter_says_of_it():
     assert drops.pop("two workers") > drops["loops"]
     assert sorted(drops, key=drops.get)[-2:] == ["loops", "in place"]
     assert drops["blocks"] < 0.01 and 0 < drops["recomputation"] < 0.01
+    limit = {name: row["median"] for name, row in record["ideas"]["over the limit"].items()}
+    assert [round(limit["readable"], 1), round(limit["with 5"], 2)] == [2.4, 1.15]
     chain = {way["way"]: way["seconds"] for way in record["chain"]["forward"]}
     moved = {way["way"]: way["bytes"] for way in record["chain"]["forward"]}
     eager = chain["PyTorch, eager"]
     assert 0.23 < chain["loop"] / chain["passes"] < 0.27 and round(moved["passes"] / moved["loop"]) == 7
     assert chain["PyTorch, compiled"] > 0.95 * eager and chain["loop"] < chain["blocks"] < chain["passes"]
     assert chain["loop"] < chain["PyTorch, our lines"] < chain["blocks"] / 2
-    for part in records.read(RESULTS / "speed.json")["sizes"].values():
-        names = "by hand, 2 workers", "by hand", "PyTorch, eager"
-        two, one, eager = (part["variants"][name] for name in names)
+    for part in read("speed.json")["sizes"].values():
+        names = "by hand, 2 workers", "by hand", "PyTorch, eager", "PyTorch, compiled"
+        two, one, eager, compiled = (part["variants"][name] for name in names)
+        assert compiled["ratio_low"] < 1
         assert two["ratio_low"] > 1 and two["memory"] < eager["memory"]
         assert one["ratio_low"] < 1 < one["ratio_high"]
         assert part["alone"]["by hand"]["ratio_low"] > 1
 
 
 def test_the_chain_is_drawn_with_its_calls_and_without_what_is_absent():
-    record = json.loads((RESULTS / "ideas.json").read_text(encoding="utf-8"))
+    record = read("ideas.json")
     chain = {name: [dict(row) for row in record["chain"][name]] for name in ("forward", "backward")}
     chain["forward"][-1]["seconds"] = None
     (ax,) = figures.chain(chain).axes
