@@ -8,7 +8,7 @@ import torch
 from judging import gradients, solution, tensor
 from sympy import Integer, Matrix, simplify, symbols
 
-from handgrad import blocks, check
+from handgrad import check
 from handgrad.blocks import PLACEMENTS, transform, transform_backward
 from handgrad.chapters.residuals import figures, stacks
 from handgrad.course import judge
@@ -17,38 +17,24 @@ from handgrad.course import judge
 
 
 @pytest.mark.parametrize("place", PLACEMENTS)
-def test_a_sublayer_is_that_of_the_package(place):
-    x, dy, rng = stacks.inputs(0, (2, 3, 4))
-    params = stacks.feed_forward_weights(4, 5, rng)
-    y, cache = stacks.sublayer(x, stacks.function("feed-forward", params), place)
-    plain = {"gamma": np.ones(4), "beta": np.zeros(4)}
-    wanted, its_cache = blocks.sublayer(x, lambda h: transform(h, params), plain, place)
-    np.testing.assert_allclose(y, wanted)
-    dx, _, _ = blocks.sublayer_backward(dy, its_cache, transform_backward)
-    np.testing.assert_allclose(stacks.sublayer_backward(dy, cache, transform_backward)[0], dx)
-
-
-@pytest.mark.parametrize("place", stacks.PLACES)
 @pytest.mark.parametrize("skip", [True, False])
 def test_the_gradient_of_a_stack_is_its_derivative(place, skip):
-    x, dy, rng = stacks.inputs(1, (2, 3, 4))
-    layers = [("attention", stacks.attention_weights(4, rng))]
-    layers += [("feed-forward", stacks.feed_forward_weights(4, 6, rng))]
+    x, _, rng = stacks.inputs(1, (2, 3, 4))
+    layers = stacks.draw(["attention", "feed-forward"], rng, 4, scale=0.7)
 
     def forward(x):
-        streams, caches = stacks.stack(x, layers, place, skip, scale=0.7)
+        streams, caches = stacks.stack(x, layers, place, skip)
         return streams[-1], caches
 
-    pair = check.Pair(forward, lambda dy, caches: stacks.stack_backward(dy, caches)[0][0])
+    pair = check.Pair(forward, lambda dy, caches: stacks.stack_backward(dy, caches, skip)[0][0])
     check.differences(pair, rng, {"x": x}, {}, digits=50)
 
 
-def test_without_branches_the_skip_is_left():
-    x, dy, rng = stacks.inputs(2, (2, 3, 4))
-    _, caches = stacks.stack(x, stacks.draw(["feed-forward"] * 3, rng, 4, 6), "pre")
-    np.testing.assert_array_equal(stacks.stack_backward(dy, caches, branch=False)[0][0], dy)
-    one = stacks.stack_backward(dy, caches, branch=[False, True, False])[0][0]
-    assert np.abs(one - dy).max() > 0.01
+def test_without_the_skip_the_branch_is_left():
+    x, _, rng = stacks.inputs(2, (2, 3, 4))
+    ((_, params),) = layers = stacks.draw(["feed-forward"], rng, 4)
+    alone = stacks.stack(x, layers, "pre", skip=False)[0][-1]
+    np.testing.assert_allclose(alone, transform(stacks.norm(x)[0], params)[0], atol=1e-14)
 
 
 def test_the_weights_keep_the_mean_square():
@@ -56,7 +42,7 @@ def test_the_weights_keep_the_mean_square():
     x = rng.standard_normal((1, 100, 16))
     found = []
     for _ in range(200):
-        y, cache = transform(x, stacks.feed_forward_weights(16, 32, rng))
+        y, cache = transform(x, stacks.weights("feed-forward", rng, 16))
         back, _ = transform_backward(x, cache)
         found.append((np.mean(y**2), np.mean(back**2)))
     np.testing.assert_allclose(np.mean(found, axis=0), 1, rtol=0.1)

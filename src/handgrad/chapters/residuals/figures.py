@@ -7,9 +7,6 @@ from matplotlib.ticker import NullLocator
 
 from handgrad.course.figures import BACK, COLOUR, DASHES, FORTH, LINES, WIDTH, backward_graph, subplots
 
-LOOK = {"none": 0, "pre": 1, "post": 2, "output": 3}
-NAMES = {"none": "no norm", "pre": "pre-norm", "post": "post-norm", "output": "output-norm"}
-
 
 def integers():
     """Two residual sub-layers of width 2, values forward and gradients back."""
@@ -34,21 +31,19 @@ def integers():
 
 
 def placements():
-    """Where the norm stands in each of the four sub-layers: the stream upwards, the branch at its right."""
-    fig, axes = subplots(1, 4, (WIDTH, 3.0))
+    """Where the norm stands in each of the three sub-layers: the stream upwards, the branch at its right."""
+    fig, axes = subplots(1, 3, (WIDTH, 3.0))
     box = dict(boxstyle="round,pad=0.3", fc="white", ec=COLOUR["grey"])
-    for ax, (place, name) in zip(axes, NAMES.items(), strict=True):
+    norms = {"pre-norm": (1, 1.2), "post-norm": (0, 4.4), "output-norm": (1, 3.0)}
+    for ax, (name, at) in zip(axes, norms.items(), strict=True):
         ax.plot([0, 0], [0, 5], color=COLOUR[FORTH[0]], lw=1.8, ls="-")
         ax.plot([0, 1, 1, 0], [0.6, 0.6, 3.6, 3.6], color=COLOUR[FORTH[0]], lw=1.2, ls="-")
-        parts = [(1, 2.1, "$f$", "black"), (0, 3.6, "+", "black")]
-        parts += {
-            "none": [],
-            "pre": [(1, 1.2, "LN", "vermilion")],
-            "post": [(0, 4.4, "LN", "vermilion")],
-            "output": [(1, 3.0, "LN", "vermilion")],
-        }[place]
-        for across, up, text, colour in parts:
-            ax.text(across, up, text, ha="center", va="center", bbox=box, color=COLOUR[colour])
+        for place, text, colour in [
+            ((1, 2.1), "$f$", "black"),
+            ((0, 3.6), "+", "black"),
+            (at, "LN", "vermilion"),
+        ]:
+            ax.text(*place, text, ha="center", va="center", bbox=box, color=COLOUR[colour])
         ax.text(0.1, 0.0, "$x$", va="center")
         ax.text(0.1, 5.0, "$y$", va="center")
         ax.set(xlim=(-0.6, 1.6), ylim=(-0.2, 5.3), title=name)
@@ -56,25 +51,18 @@ def placements():
     return fig
 
 
-def by_depth(panels, low=None, high=None):
-    """Sizes by depth, {title: {place: (seeds, N + 1)}}: the median as a line, all seeds within the band."""
-    fig, axes = subplots(1, len(panels), (WIDTH, 3.5), sharey=True, squeeze=False)
-    for ax, (title, curves) in zip(axes[0], panels.items(), strict=True):
-        for place, sizes in curves.items():
-            draw_band(ax, np.asarray(sizes), LOOK[place], NAMES[place])
-        ax.set(yscale="log", title=title, xlabel="sub-layer", ylim=(low, high))
-        ax.yaxis.set_minor_locator(NullLocator())
-    axes[0][0].set_ylabel("size of the gradient")
-    found = {label: h for ax in axes[0] for h, label in zip(*ax.get_legend_handles_labels())}
-    fig.legend(found.values(), found.keys(), loc="outside upper left", ncols=4)
+def by_depth(curves, what, **axis):
+    """Something by depth, {label: (seeds, N + 1)}: the median as a line, all seeds within the band."""
+    fig, ax = subplots(size=(WIDTH, 3.2))
+    for (label, drawn), colour, dashes in zip(curves.items(), LINES, DASHES, strict=False):
+        drawn = np.asarray(drawn)
+        places, colour = np.arange(drawn.shape[1]), COLOUR[colour]
+        ax.plot(places, np.median(drawn, axis=0), color=colour, ls=dashes, label=label)
+        ax.fill_between(places, drawn.min(axis=0), drawn.max(axis=0), color=colour, alpha=0.18, lw=0)
+    ax.set(xlabel="layer", ylabel=what, xlim=(0, None), **axis)
+    ax.yaxis.set_minor_locator(NullLocator())
+    fig.legend(loc="outside upper left", ncols=3)
     return fig
-
-
-def draw_band(ax, sizes, n, label):
-    """The median of sizes (seeds, N + 1) as the n-th kind of line, and the band of all seeds."""
-    places, colour = np.arange(sizes.shape[1]), COLOUR[LINES[n]]
-    ax.plot(places, np.median(sizes, axis=0), color=colour, ls=DASHES[n], label=label)
-    ax.fill_between(places, sizes.min(axis=0), sizes.max(axis=0), color=colour, alpha=0.18, lw=0)
 
 
 def paths(N=3):
@@ -91,14 +79,4 @@ def paths(N=3):
             ax.text(n + 0.5, 1, f"$f_{n}$", ha="center", va="center", fontsize=9, color=edge, bbox=box)
         ax.set(xlim=(-0.9, N + 0.6), ylim=(-0.4, 1.5))
         ax.set_axis_off()
-    return fig
-
-
-def alike(curves):
-    """How far tokens differ by depth, {label: (seeds, N + 1)}, on a linear scale from 0."""
-    fig, ax = subplots(size=(WIDTH, 2.8))
-    for n, (label, shares) in enumerate(curves.items()):
-        draw_band(ax, shares, n, label)
-    ax.set(ylim=(0, 1), xlim=(0, None), xlabel="layer", ylabel="share that differs")
-    ax.legend(loc="center right", bbox_to_anchor=(1, 0.38))
     return fig

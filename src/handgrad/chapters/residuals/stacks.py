@@ -1,29 +1,31 @@
-"""Stacks of sub-layers that chapter 06 measures: four places for the norm, with and without the connection.
-
-With the connection and a norm, a sub-layer is `blocks.sublayer`; this is the same with two switches more, and
-with γ = 1 and β = 0. On the way back the branches may be left out, so that only the skip is walked.
-"""
+"""Stacks of fresh sub-layers that chapter 06 measures: the shipped ones, with γ = 1 and β = 0."""
 
 import numpy as np
 
-from handgrad import blocks
 from handgrad.blocks import (
     attend,
     normalize,
     normalize_backward,
     self_attend_backward,
+    sublayer,
+    sublayer_backward,
     transform,
     transform_backward,
 )
 from handgrad.ops.table import Op
 
-PLACES = ("none", "pre", "post", "output")
+BACKWARD = {"attention": self_attend_backward, "feed-forward": transform_backward}
+
+
+def unit(x):
+    """The parameters of a norm of x (..., D) that neither scales nor shifts."""
+    D = x.shape[-1]
+    return {"gamma": np.ones(D, x.dtype), "beta": np.zeros(D, x.dtype)}
 
 
 def norm(x):
     """LayerNorm with γ = 1 and β = 0. x (..., D) -> y (..., D), cache."""
-    D = x.shape[-1]
-    return normalize(x, {"gamma": np.ones(D, x.dtype), "beta": np.zeros(D, x.dtype)})
+    return normalize(x, unit(x))
 
 
 def norm_backward(dy, cache):
@@ -31,50 +33,19 @@ def norm_backward(dy, cache):
     return normalize_backward(dy, cache)[0]
 
 
-def sublayer(x, f, place, skip=True, scale=1.0):
-    """x (B, T, D) -> y (B, T, D), cache. f: a function from h to f(h), cache; scale: what multiplies f(h)."""
-    h, cache = x, {"skip": skip, "scale": scale}
-    if place == "pre":
-        h, cache["pre"] = norm(h)
-    h, cache["f"] = f(h)
-    h = scale * h
-    if place == "output":
-        h, cache["output"] = norm(h)
-    y = x + h if skip else h
-    if place == "post":
-        y, cache["post"] = norm(y)
-    return y, cache
+def weights(kind, rng, D, scale=1.0):
+    """Each matrix of an "attention", or the two of a "feed-forward" with scale 1, keep the size of tokens.
+
+    They do on average over draws; scale multiplies what a feed-forward returns.
+    """
+    if kind == "attention":
+        return {name: rng.normal(0, D**-0.5, (D, D)) for name in ("W_Q", "W_K", "W_V", "W_O")}
+    return {"W_1": rng.normal(0, D**-0.5, (D, 2 * D)), "W_2": rng.normal(0, scale * D**-0.5, (2 * D, D))}
 
 
-def sublayer_backward(dy, cache, f_backward, branch=True):
-    """dy (B, T, D) -> dx (B, T, D), dparams of f. Without branch, dx is what returns along the skip alone."""
-    if "post" in cache:
-        dy = norm_backward(dy, cache["post"])
-    dh = dy
-    if "output" in cache:
-        dh = norm_backward(dh, cache["output"])
-    dh, dparams = f_backward(cache["scale"] * dh, cache["f"])
-    if "pre" in cache:
-        dh = norm_backward(dh, cache["pre"])
-    return cache["skip"] * dy + branch * dh, dparams
-
-
-def feed_forward_weights(D, F, rng):
-    """W_1 (D, F), W_2 (F, D): they keep the mean square of tokens, on average over draws."""
-    return {"W_1": rng.normal(0, D**-0.5, (D, F)), "W_2": rng.normal(0, (2 / F) ** 0.5, (F, D))}
-
-
-def attention_weights(D, rng):
-    """W_Q, W_K, W_V, W_O (D, D), each keeps the mean square of a token, on average over weights."""
-    return {name: rng.normal(0, D**-0.5, (D, D)) for name in ("W_Q", "W_K", "W_V", "W_O")}
-
-
-def draw(kinds, rng, D=32, F=64):
-    """A sub-layer (kind, its weights) for each of the kinds, "attention" or "feed-forward"."""
-    return [
-        (kind, attention_weights(D, rng) if kind == "attention" else feed_forward_weights(D, F, rng))
-        for kind in kinds
-    ]
+def draw(kinds, rng, D=32, scale=1.0):
+    """A sub-layer (kind, its weights) for each of the kinds."""
+    return [(kind, weights(kind, rng, D, scale)) for kind in kinds]
 
 
 def function(kind, params, H=4):
@@ -84,34 +55,39 @@ def function(kind, params, H=4):
     return lambda h: transform(h, params)
 
 
-def stack(x, layers, place, skip=True, scale=1.0):
-    """x (B, T, D) -> the streams [x, ..., y], one more than there are sub-layers, and caches."""
+def stack(x, layers, place, skip=True):
+    """x (B, T, D) -> the streams (N + 1, B, T, D), from x to the end, and caches.
+
+    Without skip, a sub-layer of "pre" or "output" is its branch alone.
+    """
     streams, caches = [x], []
     for kind, params in layers:
-        y, cache = sublayer(streams[-1], function(kind, params), place, skip, scale)
-        streams.append(y)
+        y, cache = sublayer(x, function(kind, params), unit(x), place)
+        x = y if skip else y - x
+        streams.append(x)
         caches.append((kind, cache))
-    return streams, caches
+    return np.array(streams), caches
 
 
-def stack_backward(dy, caches, branch=True):
-    """dy (B, T, D) -> the gradients of the streams, [dx, ..., dy], and dparams of each sub-layer.
-
-    branch: whether the branches are walked; or a Boolean for each sub-layer.
-    """
-    walked = np.broadcast_to(branch, len(caches))
+def stack_backward(dy, caches, skip=True):
+    """dy (B, T, D) -> the gradients of the streams (N + 1, B, T, D), and dparams of each sub-layer."""
     gradients, grads = [dy], []
-    for (kind, cache), walk in zip(reversed(caches), reversed(walked), strict=True):
-        backward = self_attend_backward if kind == "attention" else transform_backward
-        dx, dparams = sublayer_backward(gradients[-1], cache, backward, bool(walk))
-        gradients.append(dx)
+    for kind, cache in reversed(caches):
+        dx, _, dparams = sublayer_backward(dy, cache, BACKWARD[kind])
+        dy = dx if skip else dx - dy
+        gradients.append(dy)
         grads.append(dparams)
-    return gradients[::-1], grads[::-1]
+    return np.array(gradients[::-1]), grads[::-1]
 
 
 def size(x):
-    """The root mean square of the entries."""
-    return float(np.sqrt(np.mean(np.square(x))))
+    """x (..., B, T, D) -> the root mean square of its entries, (...)."""
+    return np.sqrt(np.mean(np.square(x), axis=(-3, -2, -1)))
+
+
+def spread(x):
+    """How far tokens x (..., B, T, D) are from being equal: the share of their size that their mean lacks."""
+    return size(x - x.mean(axis=-2, keepdims=True)) / size(x)
 
 
 def inputs(seed, shape=(4, 8, 32)):
@@ -120,57 +96,23 @@ def inputs(seed, shape=(4, 8, 32)):
     return rng.standard_normal(shape), rng.standard_normal(shape), rng
 
 
-def measure(kinds, place, seed, skip=True, scale=1.0, final=True):
-    """One draw: sizes of the streams and of their gradients, (N + 1,) each, and dparams of each sub-layer.
-
-    Where the stream is not normalised at the end, a last norm is added if `final`.
-    """
-    x, dy, rng = inputs(seed)
-    streams, caches = stack(x, draw(kinds, rng), place, skip, scale)
-    if final and skip and place != "post":
+def measure(kinds, place, seed, skip=True, scale=1.0, shape=(4, 8, 32)):
+    """One draw of a stack and a final norm: its streams, their gradients, and dparams of each sub-layer."""
+    x, dy, rng = inputs(seed, shape)
+    streams, caches = stack(x, draw(kinds, rng, shape[-1], scale), place, skip)
+    if place != "post":  # which has one already
         dy = norm_backward(dy, norm(streams[-1])[1])
-    gradients, grads = stack_backward(dy, caches)
-    return np.array([*map(size, streams)]), np.array([*map(size, gradients)]), grads
-
-
-def spread(x):
-    """How far tokens x (B, T, D) are from being equal: the share of their length that their mean lacks."""
-    return np.linalg.norm(x - x.mean(axis=-2, keepdims=True)) / np.linalg.norm(x)
+    return streams, *stack_backward(dy, caches, skip)
 
 
 def shipped(place):
     """The package's sub-layer with a feed-forward f and a norm in that place, as an entry for the checks."""
 
     def forward(x, norm, params):
-        return blocks.sublayer(x, lambda h: transform(h, params), norm, place)
+        return sublayer(x, lambda h: transform(h, params), norm, place)
 
     def backward(dy, cache):
-        return blocks.sublayer_backward(dy, cache, transform_backward)
+        return sublayer_backward(dy, cache, transform_backward)
 
     shapes = {"x": "T D", "norm": {"gamma": "D", "beta": "D"}, "params": {"W_1": "D F", "W_2": "F D"}}
     return Op(forward, backward, shapes, dict(T=1, D=3, F=2))
-
-
-# What the chapter asks of many draws ------------------------------------------------------------------------
-
-
-def by_depth(kinds, place, seeds, **how):
-    """Sizes of the streams and of their gradients by depth, (seeds, N + 1) each; how: as for `measure`."""
-    found = [measure(kinds, place, seed, **how)[:2] for seed in seeds]
-    return np.array([streams for streams, _ in found]), np.array([gradients for _, gradients in found])
-
-
-def weight_gradients(kinds, place, seeds, at, name):
-    """Lengths of the gradients of one weight in the sub-layers `at`, (seeds, at)."""
-    grads = [measure(kinds, place, seed)[2] for seed in seeds]
-    return np.array([[np.linalg.norm(found[n][name]) for n in at] for found in grads])
-
-
-def spreads(kinds, place, skip, seeds):
-    """How unlike the tokens are in front of each sub-layer and at the end, (seeds, N + 1)."""
-
-    def one(seed):
-        x, _, rng = inputs(seed)
-        return [*map(spread, stack(x, draw(kinds, rng), place, skip)[0])]
-
-    return np.array([*map(one, seeds)])
