@@ -74,7 +74,7 @@ def recurrence(forward, claim):
     tex = [*definitions, claim]
     page = Page("".join(f"\n$$ {one} $$ (eq-{n})\n" for n, one in enumerate(tex)))
     return page.given(
-        *(f"eq-{n}" for n in range(len(definitions))), letters=letters
+        *(f"eq-{n}" for n in range(len(definitions))), letters=letters, columns=True
     ), f"eq-{len(definitions)}"
 
 
@@ -104,6 +104,36 @@ CELL = (
     r"h_t = o_t \tanh(c_t)",
     "y_t = h_t",
     "t steps; c, f, u, h, o, y (steps); h_0; c_0",
+)
+NETWORK = (
+    r"\mathbf h_t = \tanh(\mathbf W \mathbf h_{t-1} + \mathbf U \mathbf x_t + \mathbf b)",
+    r"\mathbf y_t = \mathbf h_t",
+    "t steps; h, y (steps, D); x (steps, K); W (D, D); U (D, K); b (D); h_0 (D)",
+)
+MEMORY = (
+    r"\mathbf f_t = \sigma(\mathbf W \mathbf h_{t-1} + \mathbf U \mathbf x_t)",
+    r"\mathbf g_t = \tanh(\mathbf Q \mathbf h_{t-1} + \mathbf x_t)",
+    r"\mathbf c_t = \mathbf f_t \odot \mathbf c_{t-1} + \mathbf g_t",
+    r"\mathbf h_t = \tanh(\mathbf c_t)",
+    r"\mathbf y_t = \mathbf h_t",
+    "t steps; c, h, y, f, g, x (steps, D); W, U, Q (D, D); h_0, c_0 (D)",
+)
+SELECTIVE = (
+    r"h_{tdn} = a_{tdn} h_{t-1,dn} + b_{tn} x_{td}",
+    r"y_{td} = \sum_n c_{tn} h_{tdn}",
+    "t steps; h (steps, D, N); a (steps, D, N) in (0, 1); b, c (steps, N); x, y (steps, D); h_0 (D, N)",
+)
+WRITER = (
+    r"h_{ti} = \tanh(\sum_j W_{ij} h_{t-1,j} + x_{ti})",
+    r"z_{tv} = \sum_i M_{vi} h_{ti}",
+    r"p_{tv} = \frac{e^{z_{tv}}}{\sum_u e^{z_{tu}}}",
+    r"L = -\sum_{t=1}^T \ln p_{t y_t}",
+    "t steps; h, x (steps, D); z, p (steps, V); W (D, D); M (V, D); h_0 (D); y (steps) < V",
+)
+STEEP = (
+    r"h_{ti} = \max(0, \sum_j W_{ij} h_{t-1,j} + x_{ti})",
+    "y_{ti} = h_{ti}",
+    "t steps; h, x, y (steps, D); W (D, D); h_0 (D)",
 )
 THROUGH_STEPS = [  # what is right, and an edit that makes it wrong
     (LINEAR, r"\mathrm dh_t = c_t\, \mathrm dy_t + a_{t+1}\, \mathrm dh_{t+1}", "a_{t+1}", "a_t"),
@@ -137,6 +167,58 @@ THROUGH_STEPS = [  # what is right, and an edit that makes it wrong
     (GATE, r"\mathrm dg_t = (h_{t-1} - u_t)\, \mathrm dh_t", "- u_t", ""),
     (GATE, r"\mathrm dx_t = g_t (1 - g_t) (h_{t-1} - u_t)\, \mathrm dh_t", "1 - g_t", "2 - g_t"),
     (CELL, r"\mathrm dh_t = \mathrm dy_t + u_{t+1}\, \mathrm dc_{t+1}", "u_{t+1}", "u_t"),
+    (
+        NETWORK,
+        r"\mathrm dh_{ti} = \mathrm dy_{ti} + \sum_j W_{ji} (1 - h_{t+1,j}^2)\, \mathrm dh_{t+1,j}",
+        "W_{ji}",
+        "W_{ij}",
+    ),
+    (
+        NETWORK,
+        r"\mathrm d\mathbf W = \sum_{t=1}^T ((1 - \mathbf h_t^2) \odot \mathrm d\mathbf h_t)\,"
+        r" \mathbf h_{t-1}^\top",
+        r"\mathbf h_{t-1}",
+        r"\mathbf h_t",
+    ),
+    (NETWORK, r"\mathrm db_i = \sum_t (1 - h_{ti}^2)\, \mathrm dh_{ti}", "^2", ""),
+    (NETWORK, r"\mathrm dh_{0,i} = \sum_j W_{ji} (1 - h_{1j}^2)\, \mathrm dh_{1j}", "h_{1j}^2", "h_{1i}^2"),
+    (NETWORK, r"\frac{\partial h_{ti}}{\partial h_{t-1,j}} = (1 - h_{ti}^2)\, W_{ij}", "W_{ij}", "W_{ji}"),
+    (
+        MEMORY,
+        r"\mathrm d\mathbf c_t = (1 - \mathbf h_t^2) \odot \mathrm d\mathbf h_t"
+        r" + \mathbf f_{t+1} \odot \mathrm d\mathbf c_{t+1}",
+        "f_{t+1}",
+        "f_t",
+    ),
+    (
+        MEMORY,
+        r"\mathrm d\mathbf Q = \sum_t ((1 - \mathbf g_t^2) \odot \mathrm d\mathbf g_t) \mathbf h_{t-1}^\top",
+        "g_t^2",
+        "h_t^2",
+    ),
+    (
+        MEMORY,
+        r"\mathrm d\mathbf h_t = \mathrm d\mathbf y_t"
+        r" + \mathbf Q^\top ((1 - \mathbf g_{t+1}^2) \odot \mathrm d\mathbf g_{t+1})"
+        r" + \mathbf W^\top (\mathbf f_{t+1} \odot (1 - \mathbf f_{t+1}) \odot \mathrm d\mathbf f_{t+1})",
+        r"\mathbf Q^\top",
+        r"\mathbf Q",
+    ),
+    (
+        SELECTIVE,
+        r"\mathrm dh_{tdn} = c_{tn} \mathrm dy_{td} + a_{t+1,dn} \mathrm dh_{t+1,dn}",
+        "a_{t+1,dn}",
+        "a_{tdn}",
+    ),
+    (SELECTIVE, r"\mathrm db_{tn} = \sum_d x_{td} \mathrm dh_{tdn}", "dh_{tdn}", "dy_{td}"),
+    (WRITER, r"\mathrm dz_{tv} = p_{tv} - \delta_{v y_t}", "p_{tv}", "2 p_{tv}"),
+    (
+        WRITER,
+        r"\mathrm dh_{ti} = \sum_v M_{vi} \mathrm dz_{tv}"
+        r" + \sum_j W_{ji} (1 - h_{t+1,j}^2) \mathrm dh_{t+1,j}",
+        "dh_{t+1,j}",
+        "dh_{tj}",
+    ),
     (
         CELL,
         r"\mathrm dc_t = f_{t+1}\, \mathrm dc_{t+1} + o_t (1 - \tanh(c_t)^2)\, \mathrm dh_t",
@@ -181,4 +263,32 @@ def test_a_gradient_through_any_number_of_steps(forward, claim, old, new):
 def test_a_gradient_that_no_chain_of_steps_gives_is_refused(forward, claim, why):
     with pytest.raises(Unreadable, match=why):
         given, label = recurrence(forward, claim)
+        given.prove(label)
+
+
+def test_sums_up_to_a_step_may_stand_in_sums_over_entries():
+    state = (
+        r"S_{tij} = S_{t-1,ij} + k_{ti} v_{tj}",
+        "t steps; S (steps, K, V); k (steps, K); v (steps, V); S_0 (K, V)",
+    )
+    claim = r"\sum_i S_{tij} = \sum_i S_{0,ij} + \sum_{s=1}^t \sum_i k_{si} v_{sj}"
+    for right, n in ((True, claim), (False, claim.replace("k_{si}", "k_{ti}"))):
+        given, label = recurrence(state, n)
+        if right:
+            given.prove(label)
+        else:
+            with pytest.raises(AssertionError):
+                given.prove(label)
+
+
+def test_quotients_of_sums_over_steps_are_no_quotient_of_terms():
+    forward = ("h_t = h_{t-1} + x_t", r"L = \sum_{t=1}^T h_t^2", "t steps; h, x (steps); h_0")
+    given, label = recurrence(forward, r"\frac{\sum_t x_t}{\sum_t h_t} = \frac{\sum_t 2 x_t}{\sum_t 2 h_t}")
+    with pytest.raises(Unreadable, match="of sums over steps"):
+        given.prove(label)
+
+
+def test_a_kink_in_a_recurrence_is_told():
+    given, label = recurrence(STEEP, r"\mathrm dx_{ti} = \mathbb 1[h_{ti} > 0]\, \mathrm dh_{ti}")
+    with pytest.raises(Unreadable, match="which has a kink"):
         given.prove(label)

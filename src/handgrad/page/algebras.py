@@ -748,7 +748,7 @@ class Torch(Walk):
         if more > len(lead):
             raise Unreadable(f"the label {name} with {len(indices)} indices, of {len(array.axes)}")
         indices = (*lead[len(lead) - more :], *indices) if more else indices
-        return int(self.given[name][tuple(i for index in indices for i in index)])
+        return int(self.given[name][self.whole(name, indices)])
 
     def whole(self, name, indices):
         """The place of an entry in the array; leading axes that are left out stand at 0."""

@@ -27,7 +27,7 @@ from .functions import reserved
 from .meaning import Place, Range, Sentence, Term, items_of, letter_of, number, show_range, written
 from .reading import DERIVATIVES, Reading, entries_of, has_kind, names_in
 from .shapes import Shapes
-from .steps import has_steps, prove_steps
+from .steps import Steps, has_steps, prove_steps
 from .tree import CLAIMING, CONDITIONS, DEFINING, FOLLOWING, Unreadable, by_rows, conditions_in, parse, split
 
 DISPLAY = re.compile(
@@ -747,9 +747,6 @@ def _signs(reading, restrictions):
 
 def _prove(reading, left, relation, right, what, signs):
     """For each index, and for each number where an axis such as 2I has a length that is known."""
-    if relation == "=" and (has_steps(reading, left) or has_steps(reading, right)):
-        prove_steps(reading, left, right, {**places_of(left), **places_of(right)}, what)
-        return
     at = _indices(reading, left, right)
     known = [i for index in at.values() for i in index if i.size.is_Integer and i.size <= 4]
     for numbers in itertools.product(*(range(int(i.size)) for i in known)):
@@ -760,6 +757,11 @@ def _prove(reading, left, relation, right, what, signs):
 
 def _prove_at(reading, left, relation, right, what, signs, at):
     depth = depth_of(reading, left, right)
+    if relation == "=" and (has_steps(reading, left) or has_steps(reading, right)):
+        walk = Steps(reading, depth)
+        prove_steps(walk, left, right, at, what)
+        _smooth(walk, signs)
+        return
     if relation == "=":
         for opaque in _levels(reading, left, right):
             walk = Symbols(reading, depth, opaque)

@@ -9,16 +9,20 @@ A gradient runs the other way. dh_t of an h_t that h_{t+1} is made of is kept as
 the chain rule: a sum over all letters made of h_t of their gradient times their slope. Beyond the last step
 gradients are 0. The gradient by a letter that every step uses is a sum over all steps; two such sums are
 equal if their terms are.
+
+A letter may be an array at each step. Sums over its entries are those of `handgrad.sums`, which knows no
+steps: for them, and for derivatives, h_{t−1,i} is the entry i of a letter called "h at t − 1".
 """
 
-import itertools
-import math
+from contextlib import suppress
 
+import numpy as np
 import sympy as sp
 from sympy import Indexed, IndexedBase
 
-from ..sums import NotProved
-from .algebras import Symbols, Unprovable, depth_of
+from .. import sums, symbolic
+from ..sums import Index, NotProved
+from .algebras import Symbols, Unprovable, kinks
 from .meaning import STEPS, UNIT, Place, Term, term, times
 from .reading import names_in
 from .tree import Unreadable
@@ -50,13 +54,18 @@ class Steps(Symbols):
 
     def symbol(self, name, indices, positive=False):
         flat = tuple(i for index in indices for i in index)
-        if flat and flat[0].is_Integer and flat[0] < 1:
-            of = name.removeprefix(OF_LOSS)
-            array = self.reading.array(self.reading.output if of == f"d{self.reading.output}" else of)
-            if array.axes[:1] == (STEPS,) and (flat[0] < 0 or of not in self.reading.recurrent):
+        if flat and flat[0].is_Integer and flat[0] < 1 and self.is_sequence(name):
+            if flat[0] < 0 or name.removeprefix(OF_LOSS) not in self.reading.recurrent:
                 raise Unreadable(f"{name} at step {flat[0]}, and steps begin at 1")
         letter = sp.Symbol(name, positive=True) if positive else sp.Symbol(name, real=True)
         return IndexedBase(letter)[flat] if flat else letter
+
+    def is_sequence(self, name):
+        """Whether a letter of this name has a step as its first index."""
+        if name in self.runs.values():
+            return True
+        reading, of = self.reading, name.removeprefix(OF_LOSS)
+        return reading.array(reading.output if of == f"d{reading.output}" else of).axes[:1] == (STEPS,)
 
     def unfolded(self, definition, lead, indices, held):
         if definition.name in self.reading.recurrent and indices[0] != (0,):
@@ -75,24 +84,35 @@ class Steps(Symbols):
             elif factor != term("relation", "from", here, UNIT):  # all steps are ≥ 1
                 factors.append(factor)
         if last is None:
-            return sp.Sum(self.value(times(*factors), {**at, place: (EVERY,)}, lead, held), (EVERY, 1, LAST))
+            return Each() * self.value(times(*factors), {**at, place: (EVERY,)}, lead, held)
         i = sp.Symbol(f"step {self.nested}", integer=True, positive=True)
         self.nested += 1
         e = self.value(times(*factors), {**at, place: (i,)}, lead, held)
         self.nested -= 1
         if last.is_Integer:
             return sum((e.subs(i, n) for n in range(1, int(last) + 1)), sp.S.Zero)
+        return self.up_to(e, i, last)
+
+    def up_to(self, e, i, last):
+        """The sum of e for i from 1 to last, by its terms; a sum over entries goes in front."""
         outside, e = powers_apart(e).as_independent(i, as_Add=False)
-        return outside * sp.Add(*(self.run(t, i, last) for t in sp.Add.make_args(flattened(e))))
+        if isinstance(e, sp.Sum):
+            return outside * e.func(self.up_to(e.function, i, last), *e.limits)
+        terms = sp.Add.make_args(flattened(e))
+        return outside * sp.Add(
+            *(self.run(t, i, last) if len(terms) == 1 else self.up_to(t, i, last) for t in terms)
+        )
 
     def run(self, t, i, last):
         """The sum of t for i from 1 to last: what does not contain i, times a letter for the rest."""
         outside, inside = t.as_independent(i, as_Add=False)
         if inside.free_symbols & self.steps:
             raise Unprovable(f"a sum whose terms {inside} do not fall apart into their step and the last")
-        rest = sp.Lambda(i, sp.powsimp(inside))
+        others = sorted((k for k in inside.free_symbols if isinstance(k, Index)), key=str)
+        own = {k: Index(f"other {n}", k.size, -9) for n, k in enumerate(others)}
+        rest = sp.Lambda((i, *own.values()), sp.powsimp(inside).xreplace(own))
         name = self.runs.setdefault(rest, f"run {len(self.runs)}")
-        return outside * IndexedBase(sp.Symbol(name, real=True))[last]
+        return outside * IndexedBase(sp.Symbol(name, real=True))[last, *others]
 
     # ---- opening the letters of a step
 
@@ -103,8 +123,9 @@ class Steps(Symbols):
             return self.chained(name.removeprefix(OF_LOSS), step, atom.indices[1:])
         for rest, known in self.runs.items():
             if known == name:
-                before = 0 if step == 1 else atom.base[sp.expand(step - 1)]
-                return sp.S.Zero if step == 0 else before + rest(step)
+                others = atom.indices[1:]
+                before = 0 if step == 1 else atom.base[sp.expand(step - 1), *others]
+                return sp.S.Zero if step == 0 else before + rest(step, *others)
         if name not in self.reading.definitions:
             return None
         definition = self.reading.definitions[name]
@@ -113,22 +134,38 @@ class Steps(Symbols):
             return super().unfolded(definition, (), indices, frozenset())
         return self.value(definition.body, self.bound(definition.places, indices))
 
-    def opened(self, e, first):
-        """e, with all letters of the step `first` and of later ones made of those of earlier steps.
+    def openings(self, e, first):
+        """e, with the first gradient by one letter made of others, then more letters, at last all there are.
 
-        All gradients up to the last one in it are made of those of later steps.
+        What needs little is found equal soon, where all letters make it long.
         """
         e = sp.sympify(e)
-        ahead = [sp.expand(a.indices[0] - first) for a in e.atoms(Indexed) if is_of_loss(a)]
+        gradients = [a for a in self.letters(e) if is_of_loss(a)]
+        for name in sorted({*map(name_of, gradients)}):
+            ours = [a for a in gradients if name_of(a) == name]
+            earliest = min((a.indices[0] for a in ours), key=lambda step: sp.expand(step - first))
+            one = e.xreplace({a: self.rule(a) for a in ours if a.indices[0] == earliest})
+            yield one
+            yield self.opened(one, first + 1, False)
+            yield self.opened(one, first, False)
+        yield self.opened(e, first)
+
+    def opened(self, e, first, gradients=True):
+        """e, with all letters of the step `first` and of later ones made of those of earlier steps.
+
+        All gradients up to the last one in it are made of those of later steps, if they are asked for.
+        """
+        e = sp.sympify(e)
+        ahead = [sp.expand(a.indices[0] - first) for a in self.letters(e) if is_of_loss(a)]
         if not all(n.is_Integer for n in ahead):
             raise Unprovable("gradients at steps of which nothing says how far they are apart")
         last = first + max(ahead, default=0)
         for _ in range(100):
             found = {}
-            for atom in e.atoms(Indexed):
-                later, name = sp.expand(atom.indices[0] - first), atom.base.label.name
+            for atom in self.letters(e):
+                later, name = sp.expand(atom.indices[0] - first), name_of(atom)
                 if is_of_loss(atom):
-                    later = sp.expand(last - atom.indices[0])
+                    later = sp.expand(last - atom.indices[0]) if gradients else sp.S.NegativeOne
                 elif name in self.reading.definitions and name not in self.reading.recurrent:
                     later = sp.S.Zero
                 if later.is_nonnegative and (value := self.rule(atom)) is not None:
@@ -136,18 +173,63 @@ class Steps(Symbols):
             if not found:
                 return e
             e = e.xreplace(found)
+            if e.atoms(Index) and sp.count_ops(e) > LONG:
+                raise NotProved("with all letters of a step written out the sides are too long to compare")
         raise Unprovable("a recurrence that does not end")
 
+    def letters(self, e):
+        """The entries of sequences in e."""
+        return {a for a in e.atoms(Indexed) if self.is_sequence(name_of(a))}
+
+    def at_steps(self, e):
+        """e, with each letter of a sequence called after its step, and what brings them back."""
+        names = {}
+
+        def called(a):
+            letter, name = a.base.label, f"{name_of(a)} at {a.indices[0]}"
+            if isinstance(letter, Index):  # a label
+                name = Index(name, letter.size)
+            else:
+                name = sp.Symbol(name, **letter._assumptions_orig)
+            names[name] = a.base, a.indices[0]
+            return IndexedBase(name)[a.indices[1:]] if a.indices[1:] else name
+
+        def back(x):
+            x = x.replace(
+                lambda a: isinstance(a, Indexed) and a.base.label in names,
+                lambda a: names[a.base.label][0][names[a.base.label][1], *a.indices],
+            )
+            return x.xreplace({name: base[step] for name, (base, step) in names.items()})
+
+        within = {a: called(a) for a in self.letters(e) if isinstance(a.base.label, Index)}  # another's index
+        e = e.xreplace(within)
+        return e.xreplace({a: called(a) for a in self.letters(e)}), back
+
+    def slope(self, e, entry):
+        """The derivative by one entry of a letter, at its step."""
+        (e, entry), back = self.at_steps(sp.Tuple(e, entry))
+        self.kinks |= {back(kink) for kink in kinks(e, getattr(entry, "base", entry))}
+        return back(sums.gradient(e, entry))
+
     def by(self, scalar, name, indices, held):
-        if name in self.reading.definitions:
+        reading, recurrent = self.reading, name in self.reading.recurrent
+        if name in reading.definitions and not recurrent:
             raise Unprovable(f"a derivative by {name}, which is defined")
-        entry, letter = self.free(name, indices, held), sp.Dummy(real=True)
+        entry = self.symbol(name, indices) if recurrent else self.free(name, indices, held)
         if not isinstance(entry, (Indexed, sp.Symbol)):
             raise Unprovable(f"a derivative by {name}, which is no letter of its own")
-        scalar = self.opened(scalar, indices[0][0]) if indices else sp.sympify(scalar)
-        if not scalar.has(entry):
+        scalar = self.opened(scalar, indices[0][0] + int(recurrent)) if indices else sp.sympify(scalar)
+        beside = (
+            {name_of(a) for a in self.letters(scalar) if a.indices[0] == entry.args[1:2][0]}
+            if recurrent
+            else ()
+        )
+        if made := {*beside} & reading.recurrent - {name}:
+            raise Unprovable(f"a derivative by {name} beside {min(made)} of the same step")
+        same = [a for a in scalar.atoms(type(entry)) if name_of(a) == name]
+        if not any(a.args[1:2] == entry.args[1:2] or not self.is_sequence(name) for a in same):
             raise Unreadable(f"a derivative by {name} of something in which it does not occur")
-        return scalar.xreplace({entry: letter}).diff(letter).xreplace({letter: entry})
+        return self.slope(scalar, entry)
 
     def _partial(self, parts, at, lead, held):
         if parts[0] == term("entry", self.reading.loss, ()):
@@ -168,49 +250,62 @@ class Steps(Symbols):
         if STEPS in reading.array(name).axes:
             return self.symbol(OF_LOSS + name, indices)
         entry = tuple(i for index in indices for i in index)
-        return sp.Sum(self.chained(name, EVERY, entry, shared=True), (EVERY, 1, LAST))
+        return Each() * self.chained(name, EVERY, entry, shared=True)
 
     def chained(self, name, step, rest, shared=False):
         """The gradient by a letter at a step, from those of the letters that are made of it.
 
         rest: its other indices; shared: of a letter without steps, what this step adds.
         """
-        found, kind = sp.S.Zero, sp.Symbol if shared and not rest else Indexed
-        for made, e, arrives in self.made_of(name):
-            for atom in (a for a in e.atoms(kind) if name_of(a) == name):
-                own = getattr(atom, "indices", ())
-                back = sp.S.Zero if shared else sp.expand(HERE - own[0])  # so many steps before
-                if not back.is_Integer or back < 0:
-                    raise Unprovable(f"a gradient through {made}, made of {name} at a later step")
-                if own[not shared :] == rest and (step + back).is_positive:  # there is no y_0
-                    letter = sp.Dummy(real=True)
-                    slope = e.xreplace({atom: letter}).diff(letter).xreplace({letter: atom})
-                    found += (slope * arrives).subs(HERE, step + back)
-        return found
-
-    def made_of(self, name):
-        """What a letter is used in: (name, value at the step `HERE`, the gradient by it)."""
-        reading = self.reading
+        reading, found = self.reading, sp.S.Zero
         for made, definition in reading.definitions.items():
             if name not in names_in(definition.body):
                 continue
             axes = reading.array(made).axes
-            if made == reading.loss:
-                outside, inside = sums_in_one(self.closed(definition, ()))
-                if name in {*map(name_of, outside.atoms(Indexed, sp.Symbol))}:
-                    raise Unprovable(
-                        f"a gradient by {name} of a loss that holds it outside of its sum over steps"
-                    )
-                yield made, inside.subs(EVERY, HERE), sp.S.One
-                continue
-            if axes[:1] != (STEPS,) or not all(isinstance(n, int) for axis in axes[1:] for n in axis):
-                raise Unprovable(f"a gradient through {made}, which is no number at each step")
-            for others in itertools.product(*(range(math.prod(axis)) for axis in axes[1:])):
-                indices = ((HERE,), *((sp.Integer(n),) for n in others))
-                e = self.closed(definition, indices)
-                if e.has(sp.Sum) or {*map(name_of, e.atoms(Indexed))} & {*self.runs.values()}:
-                    raise Unprovable(f"a gradient through {made}, a sum over steps")
-                yield made, e, (self.upstream if made == reading.output else self.of_loss)(made, indices)
+            if made != reading.loss and axes[:1] != (STEPS,):
+                raise Unprovable(f"a gradient through {made}, which has no value at each step")
+
+            def through(*others, made=made, definition=definition):
+                e, arrives = self.made(made, definition, others, name)
+                entries = self.entries(e, name, rest, made, shared).items()
+                return sum(
+                    (
+                        (self.slope(e, one) * arrives).subs(HERE, step + back)
+                        for back, one in entries
+                        if (step + back).is_positive
+                    ),  # there is no y_0
+                    sp.S.Zero,
+                )
+
+            found += self.over_all(axes[1:], through)
+        return found
+
+    @staticmethod
+    def entries(e, name, rest, made, shared):
+        """The entries of a letter in e, by how many steps they stand before `HERE`."""
+        found, kind = {}, sp.Symbol if shared and not rest else Indexed
+        for atom in (a for a in e.atoms(kind) if name_of(a) == name):
+            own = getattr(atom, "indices", ())
+            back = sp.S.Zero if shared else sp.expand(HERE - own[0])
+            if not back.is_Integer or back < 0:
+                raise Unprovable(f"a gradient through {made}, made of {name} at a later step")
+            found[back] = atom.base[(*own[: not shared], *rest)] if own else atom
+        return found
+
+    def made(self, made, definition, others, name):
+        """What a letter is at the step `HERE`, and the gradient by it."""
+        if made == self.reading.loss:
+            outside, inside = sums_in_one(self.closed(definition, ()))
+            if name in {*map(name_of, outside.atoms(Indexed, sp.Symbol))}:
+                raise Unprovable(
+                    f"a gradient by {name} of a loss that holds it outside of its sum over steps"
+                )
+            return inside.subs(EVERY, HERE), sp.S.One
+        indices = ((HERE,), *others)
+        e = self.closed(definition, indices)
+        if e.atoms(Each) or {*map(name_of, e.atoms(Indexed))} & {*self.runs.values()}:
+            raise Unprovable(f"a gradient through {made}, a sum over steps")
+        return e, (self.upstream if made == self.reading.output else self.of_loss)(made, indices)
 
     def of_loss(self, name, indices):
         return self.gradient(name, indices, frozenset())
@@ -224,8 +319,16 @@ class Steps(Symbols):
         return e
 
 
+class Each(sp.Dummy):
+    """A factor that says: summed over `EVERY` step. Each sum has its own, so that none cancels another."""
+
+    def __new__(cls):
+        return super().__new__(cls, "Σ", real=True)
+
+
 HERE, EVERY = (sp.Symbol(name, integer=True, positive=True) for name in ("here", "step"))
-LAST = sp.Symbol("steps", integer=True, positive=True)
+LONG = 1000
+"""More operations on arrays than these are not compared: it would take minutes."""
 OF_LOSS = "∂L/∂"
 """Before the name of a letter: the gradient by it."""
 
@@ -242,12 +345,11 @@ def is_of_loss(atom):
 def sums_in_one(e):
     """What is outside of all sums over every step, and the term of their sum."""
     e = sp.sympify(e)
-    terms = [t.as_independent(sp.Sum, as_Add=False) for t in sp.Add.make_args(e)]
-    sums = [(factor, total) for factor, total in terms if isinstance(total, sp.Sum)]
-    if any(total.function.has(sp.Sum) for _, total in sums):
-        raise Unprovable("a sum over steps within another")
-    outside = e - sp.Add(*(factor * total for factor, total in sums))
-    return outside, sp.Add(*(factor * total.function for factor, total in sums))
+    each = e.atoms(Each)
+    terms = [e.diff(one) for one in each]
+    if any(t.atoms(Each) for t in terms):
+        raise Unprovable("a product, or a function, of sums over steps")
+    return e.xreplace(dict.fromkeys(each, sp.S.Zero)), sp.Add(*terms)
 
 
 def powers_apart(e):
@@ -265,85 +367,84 @@ def flattened(e):
 
 
 def differs(e):
-    """Whether e is plainly not 0 for some numbers: a refutation, found before anything is simplified."""
-    letters = sorted(e.atoms(Indexed), key=str)
-    e = e.xreplace({a: sp.Rational(2 * n + 3, 2 * n + 8) for n, a in enumerate(letters)})
-    rest = sorted(e.free_symbols, key=str)
-    numbers = {a: sp.Integer(3) if a.is_integer else sp.Rational(n + 2, n + 5) for n, a in enumerate(rest)}
-    value = e.xreplace(numbers).evalf(30)
-    return bool(value.is_Number and value.is_finite and abs(value) > 1e-12)
+    """Whether numbers in (0, 1) show that e is not 0: a refutation, found before anything is simplified."""
+    values = sums.random_values(e, np.random.default_rng(0))
+    values = {letter: value if letter.is_integer else 0.6 * value for letter, value in values.items()}
+    with suppress(ValueError):  # of a function of which nothing is known
+        return abs(sums.evaluate(e, values, digits=30)) > 1e-12
+    return False
 
 
-def is_zero(e, reading):
-    """Whether e is 0, as a function of its letters, roots and powers.
+def is_zero(e, walk):
+    """Whether e is 0, as a function of its letters, roots and powers; of arrays, by sums of every size.
 
     A letter in (0, 1) is 1/(1 + a positive one), if that is needed.
     """
-    e = sp.sympify(e).replace(sp.sign, lambda x: x / sp.Abs(x))
+    e, _ = walk.at_steps(sp.sympify(e))
     if e == 0:
         return True
     if differs(e):
         return False
+    if e.atoms(Index):
+        return sums.equal(e, sp.S.Zero)
+    e = e.replace(sp.sign, lambda x: x / sp.Abs(x)).replace(symbolic.step, lambda x: (1 + x / sp.Abs(x)) / 2)
     e = powers_apart(e)
     if sp.cancel(sp.together(e)) == 0 or sp.simplify(e) == 0:
         return True
     shares = {
         sp.Symbol(name, positive=True): 1 / (1 + sp.Symbol(f"{name} apart", positive=True))
-        for name, array in reading.numbers.items()
+        for name, array in walk.reading.numbers.items()
         if array.kind == "within" and array.below.replace(" ", "") == "(0,1)"
     }
     return bool(shares) and sp.simplify(e.subs(shares)) == 0
 
 
-def prove_steps(reading, left, right, places, what):
+def refuse(e, walk, what):
+    """Say of sides that differ by e that they do, if numbers show it, or else that it is not known."""
+    raise (AssertionError if differs(walk.at_steps(e)[0]) else NotProved)(f"{what} the sides differ by {e}")
+
+
+def prove_steps(walk, left, right, at, what):
     """Prove that two Terms are equal at every step. Raises AssertionError at a step where they are not."""
-    walk = Steps(reading, depth_of(reading, left, right))
-    steps = [p for p in places if p.range.known == STEPS]
-    others = [p for p in places if p.range.known != STEPS]
-    for place in others:
-        if not all(isinstance(size, int) for size in place.range.known or ("?",)):
-            raise Unprovable(f"{what}: steps, and an index {place} over {place.range.known}")
-    ranges = [itertools.product(*map(range, p.range.known)) for p in others]
-    for index in itertools.product(*ranges):
-        at = {p: tuple(map(sp.Integer, i)) for p, i in zip(others, index)}
-        at |= {p: (sp.Symbol(p.name, integer=True, positive=True),) for p in steps}
-        walk.steps = {at[p][0] for p in steps}
-        difference = sp.sympify(walk.value(left, at)) - walk.value(right, at)
-        if len(steps) > 1:
-            raise Unprovable(f"{what}: a claim about several steps, {steps}")
-        difference, term_of_sum = sums_in_one(difference)
-        if not is_zero(walk.opened(term_of_sum, EVERY), reading):
-            raise NotProved(f"{what}: the terms of the sums over {EVERY} differ by {term_of_sum}")
-        if not steps:
-            if not is_zero(walk.opened(difference, 0), reading):
-                raise AssertionError(f"{what}: the sides differ by {walk.opened(difference, 0)}")
-            continue
+    steps = [p for p in at if p.range.known == STEPS]
+    if len(steps) > 1:
+        raise Unprovable(f"{what}: a claim about several steps, {steps}")
+    at = at | {p: (sp.Symbol(p.name, integer=True, positive=True),) for p in steps}
+    walk.steps = {at[p][0] for p in steps}
+    difference = sp.sympify(walk.value(left, at)) - walk.value(right, at)
+    difference, term_of_sum = sums_in_one(difference)
+    if not any(is_zero(opened, walk) for opened in walk.openings(term_of_sum, EVERY)):
+        raise NotProved(f"{what}: the terms of the sums over {EVERY} differ by {term_of_sum}")
+    if steps:
         _induction(walk, difference, at[steps[0]][0], what)
+    elif not any(is_zero(opened, walk) for opened in walk.openings(difference, 0)):
+        refuse(walk.opened(difference, 0), walk, f"{what}:")
 
 
 def _induction(walk, difference, t, what):
-    opened = walk.opened(difference, t)
-    if is_zero(opened, walk.reading):
+    if any(is_zero(opened, walk) for opened in walk.openings(difference, t)):
         return
-    if any(map(is_of_loss, difference.atoms(Indexed))):
-        several = len({name_of(atom) for atom in opened.atoms(Indexed) if is_of_loss(atom)}) > 1
-        if differs(opened) and not several:  # several may depend on each other
-            raise AssertionError(f"{what}: the sides differ by {opened}")
-        raise NotProved(f"{what}: the sides differ by {opened}")
+    if any(map(is_of_loss, walk.letters(difference))):
+        opened = walk.opened(difference, t)
+        if len({name_of(a) for a in walk.letters(opened) if is_of_loss(a)}) > 1:  # each may hold others
+            raise NotProved(f"{what}: the sides differ by {opened}")
+        refuse(opened, walk, f"{what}:")
     for n in (1, 2):
-        at_n = walk.opened(difference.subs(t, n), 0)
-        if not is_zero(at_n, walk.reading):
-            raise AssertionError(f"{what}: at {t} = {n} the sides differ by {sp.simplify(at_n)}")
+        if not is_zero(at_n := walk.opened(difference.subs(t, n), 0), walk):
+            refuse(at_n, walk, f"{what}: at {t} = {n}")
+    if is_zero(walk.opened(difference, t) - difference.subs(t, t - 1), walk):
+        return  # the sides differ by as much as they did at t − 1
     # By induction: the claim at t − 1 gives one of its letters there. Where the letter's factor is 0, which
     # is so for single numbers only, the claim holds because both sides are continuous.
-    unopened = sorted((a for a in difference.atoms(Indexed) if walk.rule(a) is not None), key=str)
+    letters = (a for a in walk.letters(difference) if a.free_symbols <= difference.free_symbols)
+    unopened = sorted((a for a in letters if walk.rule(a) is not None), key=str)
     for letter in unopened:
         unknown = sp.Dummy(real=True)
         slope = sp.diff(difference.xreplace({letter: unknown}), unknown)
-        if letter.indices[0] != t or slope.has(unknown) or is_zero(slope, walk.reading):
+        if letter.indices[0] != t or slope.has(unknown) or is_zero(slope, walk):
             continue
         value = -difference.xreplace({letter: sp.S.Zero}) / slope
         step = walk.opened(difference, t).xreplace({letter.subs(t, t - 1): value.subs(t, t - 1)})
-        if is_zero(step, walk.reading):
+        if is_zero(step, walk):
             return
     raise NotProved(f"{what}: no induction over {t}; the sides differ by {difference}")
