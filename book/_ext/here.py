@@ -25,6 +25,8 @@ from handgrad.names import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
 PAGE = re.compile(r"notebooks/(exercises/)?\d\d_\w+")
+BAR = """<div class="here-bar"><button type="button" disabled>{}</button>
+<span class="here-small">runs Python in this page: 51 MB, once; nothing is sent</span></div>"""
 PACKAGES = tuple(
     """
 PIL/ contourpy/ cycler/ dateutil/ fontTools/__init__ fontTools/agl fontTools/misc/ kiwisolver/
@@ -156,12 +158,20 @@ def compressed(content):
 
 
 def button_in_the_page(app, pagename, templatename, context, doctree):
-    """On a page of exercises and on a chapter: here.js, which shows a button and loads the rest for it."""
+    """On a page of exercises and on a chapter: a button, and here.js, which loads the rest for it.
+
+    The button stands in the page, dead until the script has come, so that nothing moves when it does.
+    """
     if PAGE.fullmatch(pagename) and "body" in context and wanted():
+        app.add_css_file("here/here.css")
         app.add_js_file("here/here.js", type="module")
+        word = "Solve here" if "/exercises/" in pagename else "Run this page"
+        context["body"] = context["body"].replace("</h1>", f"</h1>\n{BAR.format(word)}", 1)
 
 
 def setup(app):
-    app.connect("html-page-context", button_in_the_page)
+    app.connect(
+        "html-page-context", button_in_the_page, priority=600
+    )  # above the links that house.py puts there
     app.connect("build-finished", parts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

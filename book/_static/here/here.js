@@ -3,10 +3,8 @@
 const PLACE = new URL(".", import.meta.url).href.replace(/\/$/, "");
 const PAGE = location.pathname.replace(/.*\/notebooks\//, "notebooks/").replace(/\.html$/, "");
 
-const bar = document.createElement("div");
-bar.className = "here-bar";
-bar.innerHTML = `<button type="button">${PAGE.includes("/exercises/") ? "Solve here" : "Run this page"}</button>
-  <span class="here-small">runs Python in this page: 51 MB, once; nothing is sent</span>`;
+const bar = document.querySelector(".here-bar");
+bar.firstElementChild.disabled = false;
 try {
   const kept = localStorage.getItem(`handgrad.answers ${PAGE}`) ?? "{}";
   if (kept !== "{}") bar.lastElementChild.textContent += "; what you wrote is kept here";
@@ -19,6 +17,3 @@ bar.firstElementChild.onclick = async () => {
     bar.lastElementChild.textContent = `It could not be loaded: ${error.message}`;
   }
 };
-const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: `${PLACE}/here.css` });
-document.head.append(style);
-document.querySelector(".bd-article h1").after(bar);
