@@ -1,11 +1,8 @@
 """The report on learners' notebooks: it finds what is right and wrong, whatever a notebook does."""
 
 import csv
-import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from contextlib import contextmanager
@@ -530,36 +527,6 @@ def test_a_judge_that_no_signal_reaches_is_ended(monkeypatch, tmp_path):
     assert words["score_variance"][0] != "right" and time.monotonic() - started < 60
 
 
-KILLS = """import os, signal
-parent = int(open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1])
-os.kill(parent, signal.SIGKILL)"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="not Linux")
-def test_a_report_that_was_ended_goes_on_where_it_was(tmp_path):
-    three(tmp_path / "class", KILLS)
-    file = tmp_path / "class.csv"
-
-    def report():
-        command = [sys.executable, "-m", "handgrad", "grade", tmp_path / "class", "--csv", file]
-        run = subprocess.run(command, env=os.environ | {"PATH": ""}, capture_output=True, text=True)
-        rows = list(csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines()))
-        return run, {row["learner"]: row for row in rows[::-1]}
-
-    run, rows = report()
-    assert run.returncode == -signal.SIGKILL and "ann  ✓" in run.stderr
-    assert rows["ann"]["status"] == "right" and rows["ben"]["diagnosis"] == grade.BEGUN and "cem" not in rows
-    run, rows = report()  # the others first
-    assert run.returncode == -signal.SIGKILL and "ann  ✓" not in run.stderr and "cem  ✓" in run.stderr
-    assert rows["cem"]["status"] == "right" and rows["ben"]["diagnosis"] == grade.GIVEN_UP
-    run, rows = report()
-    assert (
-        run.returncode == 0
-        and "cem  ✓" not in run.stderr
-        and f"ben/08_attention.ipynb: {grade.GIVEN_UP}" in (" ".join(run.stdout.split()))
-    )
-
-
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="not Linux")
 def test_a_file_that_is_gone_or_cannot_be_read_costs_no_other_its_marks(tmp_path):
     """One that the notebook itself takes away; one that cannot be read; and one larger than any memory."""
@@ -575,51 +542,29 @@ def test_a_file_that_is_gone_or_cannot_be_read_costs_no_other_its_marks(tmp_path
     assert "it has more than 50 MB" in of(results, "eve")["softmax_ds"].diagnosis
 
 
-def test_a_notebook_with_much_to_say_leaves_a_table_that_can_be_read_again(tmp_path):
-    hand_in(tmp_path / "08_attention.ipynb", SOFTMAX, *["raise ValueError('x' * 480)"] * 300)
-    first = grade.grade(tmp_path, csv_file=tmp_path / "a.csv")
-    assert first[0].status == "right" and grade.grade(tmp_path, csv_file=tmp_path / "a.csv") == first
-
-
-def test_only_what_has_changed_is_judged_again(tmp_path, monkeypatch):
-    file, judged, before = tmp_path / "a.csv", [], grade.judged
+def test_a_report_that_is_broken_off_has_saved_what_was_judged(tmp_path, monkeypatch, capsys):
     three(tmp_path / "class", "1")
-    monkeypatch.setattr(
-        grade, "judged", lambda path, *more: judged.append(path.parent.name) or before(path, *more)
-    )
-    first = grade.grade(tmp_path / "class", csv_file=file)
-    assert grade.grade(tmp_path / "class", csv_file=file) == first and judged == ["ann", "ben", "cem"]
-    hand_in(tmp_path / "class/cem/08_attention.ipynb", WRONG_SOFTMAX)
-    assert statuses(grade.grade(tmp_path / "class", csv_file=file), "cem")[0] == "wrong"
-    assert judged == ["ann", "ben", "cem", "cem"]
-    grade.grade(tmp_path / "class", csv_file=file, again=True)
-    assert judged[4:] == ["ann", "ben", "cem"]
-    assert [path.name for path in tmp_path.glob("a.csv*")] == ["a.csv"]
+    file, before = tmp_path / "a.csv", grade.judged
 
+    def interrupted(path, *more):
+        if path.parent.name == "ben":
+            raise KeyboardInterrupt
+        return before(path, *more)
 
-def test_a_file_that_is_no_report_is_not_overwritten(tmp_path, capsys):
-    three(tmp_path, "1")
-    (tmp_path / "marks.csv").write_text("name,mark\nann,1\n")
-    with pytest.raises(SystemExit):
-        grade.main([str(tmp_path), "--csv", str(tmp_path / "marks.csv")])
-    assert "--csv: expected a table of this command, or no file yet" in capsys.readouterr().err
-    assert (tmp_path / "marks.csv").read_text() == "name,mark\nann,1\n"
-
-
-def test_the_teacher_breaks_off(tmp_path, monkeypatch, capsys):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    three(tmp_path, "1")
     monkeypatch.setattr(grade, "judged", interrupted)
-    assert grade.main([str(tmp_path)]) == grade.main([str(tmp_path), "--csv", str(tmp_path / "a.csv")]) == 130
-    assert "With --csv FILE it would go on" in (said := capsys.readouterr().err)
-    assert "Start the same command again" in said
+    command = [str(tmp_path / "class"), "--csv", str(file)]
+    assert grade.main(command) == 130 and "Broken off." in capsys.readouterr().err
+    rows = list(csv.DictReader(file.read_text(encoding="utf-8-sig").splitlines()))
+    assert {row["learner"] for row in rows} == {"ann"} and rows[0]["status"] == "right"
+    saved = file.read_bytes()
+    with pytest.raises(SystemExit):
+        grade.main(command)
+    assert "--csv: expected no file yet" in capsys.readouterr().err and file.read_bytes() == saved
 
 
 def test_no_word_of_a_learner_moves_the_cursor_or_spoils_the_file(tmp_path):
     hand_in(tmp_path / "08_attention.ipynb", "raise ValueError('\\x1b[2J\\ud800\\n✓')")
-    results = grade.grade(tmp_path, csv_file=tmp_path / "a.csv", json_file=tmp_path / "a.json")
+    results = grade.grade(tmp_path, csv_file=tmp_path / "a.csv")
     assert results[0].notes == "code cell 1 raises ValueError:  [2J  ✓"
 
 
@@ -683,16 +628,14 @@ def test_files_without_answers_are_named_and_stop_nothing(tmp_path):
 def test_the_command_prints_and_saves_a_report(tmp_path, capsys):
     hand_in(tmp_path / "class/Åsa, 2/08_attention.ipynb", WRONG_SOFTMAX)
     hand_in(tmp_path / "class/Åsa, 2/09_masks.ipynb", "1")
-    files = [f"--csv={tmp_path / 'a.csv'}", f"--json={tmp_path / 'a.json'}"]
-    assert grade.main([str(tmp_path / "class"), "--only", "08_attention", "--why", *files]) == 0
+    file = f"--csv={tmp_path / 'a.csv'}"
+    assert grade.main([str(tmp_path / "class"), "--only", "08_attention", "--why", file]) == 0
     printed = capsys.readouterr().out
     assert "  Åsa, 2  ✗  ○  ○  ○  ○  ○  0 of 6\n" in printed and "✗ 1 softmax_ds: The second term" in printed
     assert "1 notebook, 1 learner, 6 exercises: 1 wrong ✗, 5 not yet ○." in printed and "masks" not in printed
     with open(tmp_path / "a.csv", encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["exercise"] for row in rows] == NAMES and rows[0]["learner"] == "Åsa, 2"
-    saved = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
-    assert [{name: str(value) for name, value in row.items()} for row in saved] == rows
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,13 @@
     handgrad grade FOLDER                       a table for each chapter
     handgrad grade FOLDER --why                 and what was found in each answer
     handgrad grade FOLDER --only 08_attention   these chapters, and no others
-    handgrad grade FOLDER --csv FILE            one row for each exercise; or --json FILE
+    handgrad grade FOLDER --csv FILE            one row for each exercise
 
 The notebooks are those of `make exercises` or `make lab`, with answers: anna/08_attention.ipynb,
 anna/lab/exercises/08_attention.ipynb, 08_attention_anna.ipynb or anna_08_attention.ipynb. A learner is called
 as the first folder, or as what stands beside the chapter in the name of the file.
 
-Rows are told and saved as they come. With --csv a report that was broken off goes on when it is started
-again: a notebook that has its rows there, and has not changed, is not judged again, unless --again is given.
+Rows are told and saved as they come: of a report that is broken off, the file holds what was judged.
 
 The judge does not look at the cells that call it. It takes the functions that the exercises of the chapter
 ask for, as they are after the last cell. They run in one process, the judge in a second one, the report in a
@@ -26,8 +25,6 @@ on which nothing can be lost.
 
 import argparse
 import csv
-import hashlib
-import json
 import os
 import re
 import signal
@@ -36,14 +33,12 @@ import textwrap
 import unicodedata
 import warnings
 from collections import Counter
-from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import groupby
 from pathlib import Path
 
 from tqdm import tqdm
 
-from .. import __version__
 from ..extras import needs
 from . import judge
 from .apart import NOT_JUDGED, OPEN, Judge, Stopped, namespaces
@@ -57,13 +52,11 @@ SIGN = MARK | {NOT_JUDGED: "–"}
 ROOMS = {"lab", "notebooks", "exercises"}  # folders of this book, which name no learner
 LIMIT = 60  # seconds
 LARGEST = 5 * 10**7  # bytes of a notebook's file
-LONGEST = 30_000  # signs in a field of the table: a spreadsheet takes 32 767, and `csv` reads 131 072
+LONGEST = 30_000  # signs in a field of the table: a spreadsheet takes 32 767
 OF_SOLUTIONS = "lies in a folder of solutions"
 A_CHAPTER = "is the chapter itself; its exercises lie in the folder beside it"
 OF_THE_LAB = "comes with every `lab`, and holds no exercise"
 OWN = {"progress", "own_layer"}  # such notebooks, made by tools/lab.py
-BEGUN = "The report was broken off while it ran."
-GIVEN_UP = "The report was broken off twice while it ran; with --again it is tried once more."
 COMMON = 3  # mistakes that are told of an exercise
 WIDTH = 98  # columns of a line of the report
 
@@ -81,7 +74,6 @@ class Result:
     where: str  # the place of the mistake, if the judge knows it
     notes: str  # what befell the notebook: cells that raised
     file: str
-    digest: str = ""  # of the file, when it was judged
 
 
 class Unreadable(ValueError):
@@ -175,19 +167,15 @@ def judged(path, folder, limit, judge_of, blank):
 def unjudged(path, folder):
     """The Result on a notebook that is not judged, which does not say yet why."""
     learner, file = plain(learner_of(path, folder)), plain(path.relative_to(folder).as_posix())
-    digest = hashlib.sha256(__version__.encode())
-    with suppress(OSError), open(path, "rb") as content:  # `read` says what is wrong with the file
-        digest.update(content.read(LARGEST))
-    return Result(learner, "", 0, "", NOT_JUDGED, "", "", "", file, digest.hexdigest()[:16])
+    return Result(learner, "", 0, "", NOT_JUDGED, "", "", "", file)
 
 
-def grade(folder, only=(), limit=LIMIT, csv_file=None, json_file=None, again=False, progress=False):
+def grade(folder, only=(), limit=LIMIT, csv_file=None, progress=False):
     """The Results of all notebooks in a folder, by chapter and learner.
 
-    only: chapters, "08_attention"; limit: seconds, see `verdicts`; csv_file, json_file: see `save`, which is
-    called for every notebook. A notebook that is as it was when its rows in csv_file were written is not
-    judged, unless `again`. Raises ValueError if there is no such folder, no notebook in it, no such chapter,
-    or if csv_file is there and was not written by this function.
+    only: chapters, "08_attention"; limit: seconds, see `verdicts`; csv_file: see `save`, which is called for
+    every notebook. Raises ValueError if there is no such folder, no notebook in it, or no such chapter, and
+    FileExistsError if csv_file is there.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -197,29 +185,20 @@ def grade(folder, only=(), limit=LIMIT, csv_file=None, json_file=None, again=Fal
     if not files:
         kind = f"notebooks of {', '.join(only)}" if only else "notebooks (.ipynb)"
         raise ValueError(f"FOLDER: expected {kind} in {folder}, found none")
-    saved = {} if again or not csv_file or not Path(csv_file).exists() else load(csv_file)
+    if csv_file and Path(csv_file).exists():
+        raise FileExistsError(f"--csv: expected no file yet, and {csv_file} is there")
     blank = {path: unjudged(path, folder) for path in files}
-    known = {path: (row.file, row.digest) for path, row in blank.items()}
-    found = {path: saved[of_file] for path, of_file in known.items() if of_file in saved}
-    begun = [path for path, rows in found.items() if rows[0].diagnosis == BEGUN]
-    todo = [path for path in files if path not in found] + begun  # what may have ended the last report last
-
-    def results():
-        return sorted(
-            (row for rows in found.values() for row in rows),
-            key=lambda r: (r.chapter, r.learner.casefold(), r.file, r.number),
-        )
-
-    with Judge() as judge_of, tqdm(todo, unit="notebook", disable=not progress) as bar:
+    found = []
+    with Judge() as judge_of, tqdm(files, unit="notebook", disable=not progress) as bar:
         for path in bar:
             bar.set_postfix_str(blank[path].file[-40:])
-            found[path] = [replace(blank[path], diagnosis=GIVEN_UP if path in begun else BEGUN)]
-            save(results(), csv_file, json_file)
-            found[path] = judged(path, folder, limit, judge_of, blank[path])
-            save(results(), csv_file, json_file)
+            rows = judged(path, folder, limit, judge_of, blank[path])
+            found = sorted([*found, *rows], key=lambda r: (r.chapter, r.learner.casefold(), r.file, r.number))
+            if csv_file:
+                save(found, csv_file)
             if progress:
-                bar.write(in_short(found[path]), file=sys.stderr)
-    return results()
+                bar.write(in_short(rows), file=sys.stderr)
+    return found
 
 
 def is_of(path, topics):
@@ -338,39 +317,14 @@ def totals(results):
     return f"{counts}{': ' if counted else ''}{counted}."
 
 
-def save(results, csv_file=None, json_file=None):
-    """Write the Results as a table for spreadsheets, as JSON, or both: always the whole of it, or nothing."""
-    rows = [asdict(result) for result in results]
-    if csv_file:
-        with written(csv_file, encoding="utf-8-sig", newline="") as file:  # the mark lets Excel read names
-            writer = csv.DictWriter(file, COLUMNS)
-            writer.writeheader()
-            writer.writerows(rows)
-    if json_file:
-        with written(json_file, encoding="utf-8") as file:
-            file.write(json.dumps(rows, ensure_ascii=False, indent=1) + "\n")
-
-
-COLUMNS = [field.name for field in fields(Result)]
-
-
-@contextmanager
-def written(path, **how):
-    """A file to write to that takes the place of another one when it is complete."""
-    new = Path(f"{path}.new")
-    with open(new, "w", **how) as file:
-        yield file
-    os.replace(new, path)
-
-
-def load(csv_file):
-    """{(file, its digest): its Results} as `save` has written them. Raises ValueError for another table."""
-    with open(csv_file, encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        if reader.fieldnames != COLUMNS:
-            raise ValueError(f"--csv: expected a table of this command, or no file yet, got {csv_file}")
-        rows = [Result(**row | {"number": int(row["number"])}) for row in reader]
-    return {key: list(of_file) for key, of_file in groupby(rows, lambda r: (r.file, r.digest))}
+def save(results, csv_file):
+    """Write the Results as a table for spreadsheets: always the whole of it, or nothing."""
+    new = Path(f"{csv_file}.new")
+    with open(new, "w", encoding="utf-8-sig", newline="") as file:  # the mark lets Excel read names
+        writer = csv.DictWriter(file, [field.name for field in fields(Result)])
+        writer.writeheader()
+        writer.writerows(map(asdict, results))
+    os.replace(new, csv_file)
 
 
 def main(arguments=None):
@@ -387,10 +341,6 @@ def main(arguments=None):
         "--only", nargs="+", default=(), metavar="CHAPTER", help="these chapters: 08_attention"
     )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write one row for each exercise")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="the same as JSON")
-    parser.add_argument(
-        "--again", action="store_true", help="judge notebooks again whose rows are in the file of --csv"
-    )
     parser.add_argument(
         "--limit",
         type=float,
@@ -406,12 +356,11 @@ def main(arguments=None):
     if not namespaces():
         print(NO_NAMESPACES, file=sys.stderr)
     try:
-        files = dict(csv_file=given.csv, json_file=given.json, again=given.again)
-        print(report(grade(given.folder, given.only, given.limit, **files, progress=True), given.why))
+        print(report(grade(given.folder, given.only, given.limit, given.csv, progress=True), given.why))
     except (ValueError, OSError) as error:
         parser.error(str(error))
     except KeyboardInterrupt:
-        print(GOES_ON if given.csv else WOULD_GO_ON, file=sys.stderr)
+        print("Broken off.", file=sys.stderr)
         return 130
     return 0
 
@@ -419,5 +368,3 @@ def main(arguments=None):
 NO_NAMESPACES = (
     "This system gives no namespaces to its users, so notebooks reach the network and other processes."
 )
-GOES_ON = "Broken off. Start the same command again, and it goes on where it was."
-WOULD_GO_ON = "Broken off. With --csv FILE it would go on where it was, started again."
