@@ -48,6 +48,8 @@ def test_of_a_sheet_of_the_menu_what_is_wrong_is_found_and_nothing_else(path):
         ("scan", "carry = a[t] * dh[t]", "carry = a[t - 1] * dh[t]", "dh"),
         ("scan", "np.append(h_0, h[:-1])", "h", "da"),
         ("scan", "dh_0, dc = carry", "dh_0, dc = dh[0]", "dh_0"),
+        ("network", "carry = W.T @", "carry = W @", "dh"),
+        ("network", "da.T @ before", "da.T @ h", "dW"),
         ("preferences", "np.exp(u)", "np.exp(-u)", "dw"),
     ],
 )
@@ -71,6 +73,8 @@ def test_lines_that_are_wrong_differ_where_they_are(name, old, new, what):
         ("preferences", r"\sigma(-u_b)", r"\sigma(u_b)"),
         ("scan", r"a_{t+1}\, \mathrm dh_{t+1}", r"a_t\, \mathrm dh_{t+1}"),
         ("scan", r"(h_{t-1} - b_t x_t)\,", r"h_{t-1}"),
+        ("network", r"\mathbf W^\top \left(", r"\mathbf W \left("),
+        ("network", r"\right) \mathbf h_{t-1}^\top", r"\right) \mathbf h_t^\top"),
     ],
 )
 def test_a_formula_that_is_wrong_never_passes(name, old, new):
