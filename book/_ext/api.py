@@ -5,6 +5,7 @@ A docstring is shown as it is written, as Markdown. What is set in columns, and 
 
 import importlib
 import inspect
+import operator
 import re
 
 OFFERED = {
@@ -14,11 +15,12 @@ OFFERED = {
     "handgrad.ops.table": "Op shape NUMERIC_SIZES",
     "handgrad.check": "prove differences autograd module measured Pair Proof Differences Autograd TOLERANCE "
     "AUTOGRAD_TOLERANCE",
+    "handgrad.page.checks": "Page.given Given.prove Given.holds Given.number",
     "handgrad.mistakes": "edited changed",
     "handgrad.mistakes.mutations": "wrong_backwards Mutant",
     "handgrad.course.ledger": "entry Entry table score refutations",
 }
-"""The names of each module, in the order in which they are explained."""
+"""The names of each module, in the order in which they are explained; a method behind its class."""
 IN_COLUMNS = re.compile(r"\w+ {2,}\S")  # such as "n     the number of terms"
 
 
@@ -28,7 +30,7 @@ def signature(name, thing):
         return f"{name} = {thing!r}"
     if inspect.isclass(thing) and issubclass(thing, tuple):
         return f"{name}({', '.join(thing._fields)})"
-    called = str(inspect.signature(thing)).partition(" ->")[0]
+    called = str(inspect.signature(thing)).partition(" ->")[0].replace("(self, ", "(")
     return name + re.sub(r"<function \S+ at 0x\w+>", "<function>", called)  # an address differs at each run
 
 
@@ -49,7 +51,7 @@ def constants(module):
 
 def entry(module, name):
     """One name as Markdown: how it is called, and its docstring. Raises ValueError if it has none."""
-    thing = getattr(module, name)
+    thing = operator.attrgetter(name)(module)
     words = thing.__doc__ if callable(thing) else constants(module).get(name)
     if not words:
         raise ValueError(f"{module.__name__}.{name}: expected a docstring, got none")

@@ -6,6 +6,7 @@ import re
 import tomllib
 from dataclasses import replace
 from importlib.metadata import version
+from operator import attrgetter
 from pathlib import Path
 
 import nbformat
@@ -316,7 +317,7 @@ def test_an_unknown_letter_is_refused_with_the_remedy(rng):
 
 @pytest.mark.parametrize("module, name", [(m, name) for m, names in OFFERED.items() for name in names])
 def test_what_is_offered_is_explained_with_an_example(module, name):
-    thing = getattr(importlib.import_module(module), name)
+    thing = attrgetter(name)(importlib.import_module(module))
     text = api.entry(importlib.import_module(module), name)
     tables = ("Entry", "table", "score", "refutations")  # shown by the page itself
     lines = "handgrad.algebra"  # shown by the lines of every operation

@@ -93,7 +93,7 @@ class Page:
         return self.equations[label]
 
     def given(self, *printed, letters="", columns=False, output=None, loss=None, lines=None, kinks=None):
-        """The page with some of its definitions taken for granted.
+        r"""The page with some of its definitions taken for granted.
 
         printed  labels of equations, or letters that the running text defines, ``"r"`` for $r = 1/…$; in the
                  order in which they are used
@@ -109,6 +109,9 @@ class Page:
                  one is put into the set; by default they are refused, unless a condition says where it is not
         lines    of an equation whose lines have names, \text{Adam} v = …, those that are taken: ``"Adam"``
         Raises Unreadable where a definition cannot be read.
+
+        >>> squares = Page(r"$$ y_i = x_i^2 $$ (eq-y) $$ \mathrm dx_i = 2 x_i\, \mathrm dy_i $$ (eq-dx)")
+        >>> given = squares.given("eq-y", letters="x (D)")
         """
         return Given(self, printed, letters, columns, output, loss, lines, kinks)
 
@@ -332,13 +335,16 @@ class Given:
     # ---- proofs
 
     def prove(self, *labels):
-        """Prove each "=" of these equations for every size; an AssertionError shows the difference.
+        r"""Prove each "=" of these equations for every size; an AssertionError shows the difference.
 
         All values are real, and an equation is claimed where both sides have one, as x²/x = x. A relation
         such as ≥ 0 is proved where it is plain from the signs of its parts.
         What is proved is evaluated too, by `second.judge`, where PyTorch is installed and it knows the form.
         Raises Unreadable for an equation that cannot be read, NotProved where there is neither proof nor
         refutation.
+
+        >>> page = Page(r"$$ m = \frac1D \sum_i x_i $$ (eq-mean) $$ \sum_i (x_i - m) = 0 $$ (eq-centred)")
+        >>> page.given("eq-mean", letters="x (D)").prove("eq-centred")
         """
         for label in _some(labels):
             with _placed(label):
@@ -388,10 +394,13 @@ class Given:
                 raise AssertionError("it is right, and was expected to be wrong")
 
     def holds(self, *labels, draws=2):
-        """Compute both sides of these equations on random numbers; raise an AssertionError if they differ.
+        r"""Compute both sides of these equations on random numbers; raise an AssertionError if they differ.
 
         Sizes are all different; derivatives are torch's in float64. What holds is evaluated by `second.judge`
         too, where it knows the form. ≈ asks for nothing, and is refused. draws: how often, 2 or more.
+
+        >>> page = Page(r"$$ m = \frac1D \sum_i x_i $$ (eq-mean) $$ \sum_i (x_i - m) = 0 $$ (eq-centred)")
+        >>> page.given("eq-mean", letters="x (D)").holds("eq-centred")
         """
         if draws < 2:
             raise ValueError(f"draws: expected 2 or more, got {draws}")
@@ -472,11 +481,16 @@ class Given:
                         )
 
     def number(self, label, part=-1, **values):
-        """The number that an equation gives for some values: its last side, or that of another statement.
+        r"""The number that an equation gives for some values: its last side, or that of another statement.
 
         part    which statement of the equation, from 0; by default the last
         values  for each size and each letter of it, by name: ``D=64, epsilon=1e-5, n=np.ones(3)``;
                 lambda_ for λ
+
+        >>> Page(r"$$ m = \frac1D \sum_i x_i $$ (eq-mean)").given(letters="x (D)").number(
+        ...     "eq-mean", D=2, x=[1.0, 3.0]
+        ... )
+        2.0
         """
         with _placed(label):
             chosen = stated(self.page.tex(label))[part]._replace(words="")
