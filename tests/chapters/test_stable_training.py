@@ -38,25 +38,11 @@ def test_rounding_keeps_type_and_signs(kind):
     assert np.signbit(y).tolist() == np.signbit(x).tolist()
 
 
-def test_clipping_is_that_of_torch_and_bfloat16_too():
-    arrays = [np.array([[3.0, 4.0]]), np.array([12.0])]
-    shorter, length = torch_layer.clipped(arrays, 6.5)
-    assert length == 13
-    np.testing.assert_allclose(shorter[0], [[1.5, 2]], rtol=1e-6)
-    assert torch_layer.bfloat16(np.float32([1 + 2**-9])) == 1
+# The figure -------------------------------------------------------------------------------------------------
 
 
-def test_the_scale_of_torch_is_halved_and_doubled():
-    assert torch_layer.scales([True, False, True, True], 8.0, 2) == [8, 4, 4, 8]
-
-
-# The figures ------------------------------------------------------------------------------------------------
-
-
-def test_the_figures_find_room():
+def test_the_figure_has_room_for_both_directions():
     assert len(figures.depth({1: np.ones((2, 3)), 2: np.ones((2, 3)), 4: np.ones((2, 3))}).axes) == 2
-    shown = figures.by_hand([2, -4], [True, False], [4, 0], [2, 0], [1, 1]).axes[0].texts
-    assert [text.get_text() for text in shown].count("× 2") == 1
 
 
 # 1 ----------------------------------------------------------------------------------------------------------
