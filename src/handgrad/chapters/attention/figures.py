@@ -16,57 +16,28 @@ from handgrad.course.figures import (
 )
 
 
-def data_flow(q, k, v, s, a, y, row=0):
+def data_flow(q, k, v, u, a, y, row=0):
     """The matrices of the forward pass as tables of coloured cells, with shapes; one query is framed."""
-    fig, ax = subplots(size=(WIDTH, 4.0))
-    T, K, S, E = *q.shape, *v.shape
-    low = -max(T, K, S) - 3.4  # where the second line of matrices begins
-    right = K + S + 4.6  # where the results stand
-
-    def matrix(x, left, top, name, shape, colours, framed, **limits):
+    fig, ax = subplots(size=(WIDTH, 2.1))
+    signed = dict(cmap=DIVERGING, vmin=-2.5, vmax=2.5)
+    weights = dict(cmap=SEQUENTIAL, vmin=0, vmax=a.max())
+    factors = ((q, "Q", "(T, K)", "×"), (k.T, r"K^\top", "(K, S)", r"$/\sqrt{K}$" + "\n→"))
+    averages = ((a, "A", "(T, S)", "×"), (v, "V", "(S, E)", "→"), (y, "Y", "(T, E)", ""))
+    left = 0
+    for x, name, shape, sign in (*factors, (u, "U", "(T, S)", "softmax\n→"), *averages):
         rows, columns = x.shape
-        extent = (left, left + columns, top - rows, top)
-        ax.imshow(x, cmap=colours, extent=extent, aspect="equal", **limits)
-        for c in range(columns + 1):
-            ax.plot([left + c] * 2, [top - rows, top], color="white", lw=1, ls="-")
-        for r in range(rows + 1):
-            ax.plot([left, left + columns], [top - r] * 2, color="white", lw=1, ls="-")
-        if framed:
-            box = (left, top - row - 1), columns, 1
-            ax.add_patch(Rectangle(*box, fill=False, ec=COLOUR["vermilion"], lw=2.2, zorder=5))
-        ax.text(left + columns / 2, top + 0.25, name, ha="center", va="bottom", fontsize=13)
-        ax.text(left + columns / 2, top - rows - 0.2, shape, ha="center", va="top", color=COLOUR["grey"])
-
-    signed = dict(vmin=-2.5, vmax=2.5)
-    matrix(q, 0, 0, r"$\mathbf{Q}$", "(T, K)", DIVERGING, True, **signed)
-    matrix(k.T, K + 1.6, 0, r"$\mathbf{K}^\top$", "(K, S)", DIVERGING, False, **signed)
-    matrix(s, right, 0, r"$\mathbf{U}$", "(T, S)", DIVERGING, True, **signed)
-    matrix(a, right, low, r"$\mathbf{A}$", "(T, S)", SEQUENTIAL, True, vmin=0, vmax=a.max())
-    matrix(v, right + S + 1.6, low, r"$\mathbf{V}$", "(S, E)", DIVERGING, False, **signed)
-    matrix(y, right + S + E + 4.6, low, r"$\mathbf{Y}$", "(T, E)", DIVERGING, True, **signed)
-
-    middle = -T / 2
-    for place, line, sign in [
-        (K + 0.8, 0, "×"),
-        (K + S + 3.1, 0, "→"),
-        (right + S + 0.8, low, "×"),
-        (right + S + E + 3.1, low, "→"),
-    ]:
-        ax.text(place, line + middle, sign, ha="center", va="center", fontsize=14)
-    ax.text(K + S + 3.1, middle - 1.0, r"$/\sqrt{K}$", ha="center", va="top", fontsize=9)
-    x = right + S / 2
-    ax.annotate("", (x, low + 1.6), (x, -T - 1.2), arrowprops=dict(arrowstyle="->", lw=1.2))
-    ax.text(
-        x + 0.4,
-        (low - T + 0.4) / 2,
-        "softmax of each row,\nbehind the mask",
-        ha="left",
-        va="center",
-        fontsize=10,
-    )
-    ax.text(0, low - 0.5, "one query:", color=COLOUR["vermilion"], va="center", fontsize=11)
-    ax.text(0, low - 1.5, "one row everywhere", color=COLOUR["vermilion"], va="center", fontsize=11)
-    ax.set(xlim=(-0.4, right + S + 2 * E + 5), ylim=(low - max(T, S) - 1.2, 1.6))
+        colours = weights if name == "A" else signed
+        ax.pcolormesh(left + np.arange(columns + 1), -np.arange(rows + 1), x, edgecolor="white", **colours)
+        if name in "QUAY":
+            frame = Rectangle((left, -row - 1), columns, 1, fill=False, ec=COLOUR["vermilion"], lw=2.2)
+            ax.add_patch(frame)
+        middle = left + columns / 2
+        ax.text(middle, 0.3, rf"$\mathbf{{{name[0]}}}{name[1:]}$", ha="center", fontsize=13)
+        ax.text(middle, -rows - 0.2, shape, ha="center", va="top", color=COLOUR["grey"])
+        gap = 3.8 if name == "U" else 2
+        ax.text(left + columns + gap / 2, -1.5, sign, ha="center", va="center")
+        left += columns + gap
+    ax.set(xlim=(-0.3, left), ylim=(-6.2, 1.2), aspect="equal")
     ax.set_axis_off()
     return fig
 
@@ -84,24 +55,15 @@ def in_numbers():
 
 
 def saturation(widths, raw, scaled):
-    """Norms of the softmax Jacobian (widths, rows) over K, raw and scaled: mean, and share that is dead."""
-    fig, (left, right) = subplots(1, 2)
-    ticks = widths[::2], [str(K) for K in widths[::2]]
-    left.loglog(widths, scaled.mean(axis=1), marker="o", label=r"divided by $\sqrt{K}$")
-    left.loglog(widths, raw.mean(axis=1), marker="s", label="raw scores")
-    last = np.array(widths[-4:], float)
-    guide = 0.7 * raw[-1].mean() * np.sqrt(last[-1] / last)
-    left.loglog(last, guide, color=COLOUR["grey"], lw=1, ls=":")
-    left.text(last[1], 0.8 * guide[1], r"slope $-\frac{1}{2}$", ha="right", va="top")
-    left.set(title=r"mean $\|\mathbf{J}\|_F$", xlabel="K")
-    left.set_yticks([0.02, 0.05, 0.1, 0.2, 0.4], ["0.02", "0.05", "0.1", "0.2", "0.4"])
-    right.semilogx(widths, (scaled < 1e-3).mean(axis=1), marker="o", label=r"divided by $\sqrt{K}$")
-    right.semilogx(widths, (raw < 1e-3).mean(axis=1), marker="s", label="raw scores")
-    right.set(title="share of dead rows", xlabel="K", ylim=(-0.03, 1))
-    right.legend()
-    for ax in (left, right):
-        ax.minorticks_off()
-        ax.set_xticks(*ticks)
+    """Mean norms of the softmax Jacobian over K, of raw and of scaled scores."""
+    fig, ax = subplots()
+    ax.loglog(widths, scaled, marker="o", label=r"divided by $\sqrt{K}$")
+    ax.loglog(widths, raw, marker="s", label="raw scores")
+    ax.set(xlabel="K", ylabel=r"mean $\|\mathbf{J}\|_F$")
+    ax.set_xticks(widths, map(str, widths))
+    ax.set_yticks([0.02, 0.05, 0.1, 0.2, 0.4], ["0.02", "0.05", "0.1", "0.2", "0.4"])
+    ax.minorticks_off()
+    ax.legend()
     return fig
 
 
