@@ -6,7 +6,7 @@ import torch
 from judging import check_answers, check_gradients, solution
 from sympy import Integer, simplify, symbols
 
-from handgrad.chapters.stable_training import figures, halves, torch_layer
+from handgrad.chapters.stable_training import halves, torch_layer
 
 # What is measured -------------------------------------------------------------------------------------------
 
@@ -36,13 +36,6 @@ def test_rounding_keeps_type_and_signs(kind):
     assert y.dtype == kind
     np.testing.assert_array_equal(y, [0, 0, 0, 1])
     assert np.signbit(y).tolist() == np.signbit(x).tolist()
-
-
-# The figure -------------------------------------------------------------------------------------------------
-
-
-def test_the_figure_has_room_for_both_directions():
-    assert len(figures.depth({1: np.ones((2, 3)), 2: np.ones((2, 3)), 4: np.ones((2, 3))}).axes) == 2
 
 
 # 1 ----------------------------------------------------------------------------------------------------------
