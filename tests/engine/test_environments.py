@@ -18,7 +18,7 @@ SETTINGS = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())
 PROJECT, DATA = SETTINGS["project"], SETTINGS["tool"]["setuptools"]["package-data"]
 EXTRAS = PROJECT["optional-dependencies"]
 NEEDS = {
-    r"twin|modules|chapters\.\w+\.(twin|torch_layer)": "oracle",
+    r"twin|modules|chapters\.\w+\.(twin|torch_layer|whole)": "oracle",
     r"fast\.(loops|memory|sharing|step|update)|course\.ledger": "fast",
     r"course\.(figures|interactive)|chapters\.\w+\.figures": "figures",
     r"course\.(apart|consistency|damage|evidence|grade|plan|rules|running|runs|teaching)"
