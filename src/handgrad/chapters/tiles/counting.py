@@ -19,14 +19,14 @@ class Counted(np.ndarray):
 
 
 def count(forward, backward, T=64, S=48, K=8, E=5, **options):
-    """Of one head: multiply-adds forward and backward, and the numbers of keys and values loaded forward."""
+    """Of one head: the multiply-adds of both ways, and the numbers of keys and values loaded forward."""
     shapes = (T, K), (S, K), (S, E), (T, E)
     q, k, v, dy = (np.ones(shape).view(Counted) for shape in shapes)
     Counted.multiply_adds = Counted.loaded = 0
     _, cache = forward(q, k, v, **options)
-    there, loaded = Counted.multiply_adds, Counted.loaded
+    loaded = Counted.loaded
     backward(dy, cache)
-    return {"forward": there, "backward": Counted.multiply_adds - there, "loaded": loaded}
+    return Counted.multiply_adds, loaded
 
 
 def held(forward, backward, T, K=64):
@@ -39,18 +39,3 @@ def held(forward, backward, T, K=64):
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-
-
-def column(record, name, causal=False):
-    """{way: {T: value}} of the record of memory."""
-    table = {}
-    for row in record["rows"]:
-        if row["causal"] == causal:
-            table.setdefault(row["way"], {})[row["T"]] = row[name]
-    return table
-
-
-def over_plain(record, causal):
-    """{way: {T: seconds over those of plain attention}}."""
-    took = column(record, "seconds", causal)
-    return {way: {T: t / took["plain"][T] for T, t in rows.items()} for way, rows in took.items()}

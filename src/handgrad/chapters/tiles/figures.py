@@ -57,36 +57,20 @@ def border(crossing):
 def memory(held):
     """Bytes over length, on logarithmic axes: held {way: {T: bytes}}, with the slopes 1 and 2 beside them."""
     fig, ax = subplots()
-    ax.set(xscale="log", yscale="log", ylabel="MiB beside q, k, v and dy")
-    _lines(ax, {way: {T: n / 2**20 for T, n in rows.items()} for way, rows in held.items()})
-    lengths = np.array(list(held["plain"]))[[-3, -1]]
+    ax.set(xscale="log", yscale="log", xlabel="length T", ylabel="MiB beside q, k, v and dy")
+    for way, rows in held.items():
+        mark, colour = LOOKS[way]
+        ax.plot(
+            list(rows), np.array(list(rows.values())) / 2**20, mark, color=COLOUR[colour], ls="-", label=way
+        )
+    lengths = np.array(list(held["plain"]))
     for slope, way, shift in [(2, "plain", 0.45), (1, "tiles", 2.2)]:
-        start = shift * held[way][int(lengths[0])] / 2**20
-        guide = start * (lengths / lengths[0]) ** slope
-        ax.plot(lengths, guide, color=COLOUR["grey"], ls=":", lw=1.2)
+        start = shift * held[way][int(lengths[-3])] / 2**20
+        guide = start * (lengths[[-3, -1]] / lengths[-3]) ** slope
+        ax.plot(lengths[[-3, -1]], guide, color=COLOUR["grey"], ls=":", lw=1.2)
         ax.text(lengths[-1], guide[-1], f" slope {slope}", color=COLOUR["grey"], va="center")
+    ax.set_xticks(lengths, map(str, lengths))
+    ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     ax.legend(loc="upper left")
     return fig
-
-
-def times(panels):
-    """Time over that of plain attention: panels {title: {way: {T: ratio}}}, side by side."""
-    fig, axes = subplots(1, len(panels), sharey=True)
-    for ax, (title, ratios) in zip(axes, panels.items()):
-        ax.set(title=title, xscale="log")
-        _lines(ax, ratios, every=2)
-        ax.axhline(1, color=COLOUR["grey"], lw=1, ls="--")
-        ax.set_ylim(0, None)
-    axes[0].set(ylabel="time / time of plain")
-    axes[0].legend()
-    return fig
-
-
-def _lines(ax, ways, every=1):
-    for way, rows in ways.items():
-        mark, colour = LOOKS[way]
-        ax.plot(list(rows), list(rows.values()), marker=mark, color=COLOUR[colour], ls="-", label=way)
-    ax.set_xticks(list(rows)[::every], [str(T) for T in rows][::every])
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.set(xlabel="length T")
