@@ -7,7 +7,7 @@ from judging import solution
 
 from handgrad.chapters.tiles import counting
 from handgrad.course import judge
-from handgrad.ops import attention, attention_backward, flash_attention, flash_attention_backward
+from handgrad.ops import flash_attention
 
 # The answers, derived a second time -------------------------------------------------------------------------
 
@@ -107,14 +107,6 @@ def test_an_answer_that_raises_is_told_so_and_nothing_else():
 
 
 # What the chapter counts ------------------------------------------------------------------------------------
-
-
-def test_the_products_of_attention_are_counted():
-    sizes = dict(T=6, S=4, K=3, E=5)
-    plain = counting.count(attention, attention_backward, **sizes)
-    tiles = counting.count(flash_attention, flash_attention_backward, **sizes, block=2)
-    assert plain == (24 * (3 * 3 + 3 * 5), 4 * (3 + 5))
-    assert tiles == (24 * (4 * 3 + 3 * 5), 3 * 4 * (3 + 5))
 
 
 def test_what_is_held_is_counted_at_its_largest():

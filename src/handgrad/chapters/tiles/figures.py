@@ -37,23 +37,6 @@ def numbers(edges):
     return backward_graph(nodes, drawn, height=4.4)
 
 
-def border(crossing):
-    """Two memories of a graphics processor, and an arrow for each way: crossing {way: words}."""
-    fig, ax = subplots(size=(WIDTH, 2.5))
-    boxes = [(0, 1.55, "#F6D9C6", "HBM\n40 to 80 GB\n1.5 to 2 TB/s"), (4.85, 1.55, "#CFE4F1", "SRAM")]
-    for x, width, colour, words in boxes:
-        ax.add_patch(Rectangle((x, 0), width, 2, fc=colour, ec=COLOUR["grey"]))
-        words += "\n192 KB in each of\n108 processors\n19 TB/s" if words == "SRAM" else ""
-        ax.text(x + width / 2, 1, words, ha="center", va="center", fontsize=9)
-    for (way, words), y, wide in zip(crossing.items(), (1.35, 0.45), (9, 2)):
-        colour = COLOUR[LOOKS[way][1]]
-        ax.annotate("", (4.8, y), (1.6, y), arrowprops=dict(arrowstyle="<|-|>", color=colour, lw=wide))
-        ax.text(3.2, y + 0.2, f"{way}: {words}", ha="center", va="bottom", color=colour, fontsize=9)
-    ax.set(xlim=(-0.05, 6.45), ylim=(-0.05, 2.05))
-    ax.set_axis_off()
-    return fig
-
-
 def memory(held):
     """Bytes over length, on logarithmic axes: held {way: {T: bytes}}, with the slopes 1 and 2 beside them."""
     fig, ax = subplots()
