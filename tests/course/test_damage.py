@@ -170,7 +170,6 @@ NOT_JUDGED = {
     "eq-language-model-later": "a sum whose first index is that of the claim",
     "eq-language-model-bits": "words as an index",
     "eq-translate-parallel": "a letter that is a word",
-    "eq-optimizers-batch": "words as an index",
 }
 """The forms that the second reading does not know, by label."""
 

@@ -10,7 +10,7 @@ from handgrad.page.edits import edits
 
 CHAPTERS = {path.stem[:2]: path for path, _ in evidence.chapters(Path(__file__).parents[2] / "notebooks")}
 # How many formulas of each chapter's text agree at least. One fewer, and one cannot be compared any more.
-AGREE = [12, 17, 14, 31, 13, 9, 12, 24, 8, 8, 14, 15, 7, 8, 30, 10, 13, 9, 4, 5, 13]
+AGREE = [12, 17, 14, 31, 13, 9, 12, 24, 8, 8, 14, 15, 7, 8, 22, 10, 13, 9, 4, 5, 13]
 
 
 @pytest.mark.parametrize("number, agree", list(zip(CHAPTERS, AGREE, strict=True)), ids=CHAPTERS)
@@ -38,7 +38,7 @@ def test_the_running_text_says_what_the_labelled_equations_say(number, agree):
             r"\mathrm{d}\mathbf{V} = \mathbf{A}^\top\mathrm{d}\mathbf{Y}",
             r"\mathrm{d}\mathbf{V} = \mathbf{A}\mathrm{d}\mathbf{Y}",
         ),
-        ("15", r"u_t = \beta u_{t-1} + h p_{t-1}", r"u_t = \beta u_{t-1} + h p_t"),
+        ("15", r"p_t = p_{t-1} - \eta h\, p_{t-1}", r"p_t = p_{t-1} - \eta h\, p_t"),
         ("17", r"L = \frac1m \sum_t \ell_t", r"L = \sum_t \ell_t"),
     ],
 )

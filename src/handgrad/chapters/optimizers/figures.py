@@ -57,20 +57,6 @@ def in_words(rate):
 # What is measured -------------------------------------------------------------------------------------------
 
 
-def weights(panels):
-    """What each past gradient counts after t updates, {t: weights (t,)}, g₁ first."""
-    fig, axes = subplots(1, len(panels), (WIDTH, 2.6), sharey=True)
-    for ax, (t, plain) in zip(axes, panels.items(), strict=True):
-        places = np.arange(1, t + 1)
-        ax.bar(places, plain / plain.sum(), 0.8, color=COLOUR["sky"], label="divided by their sum")
-        ax.bar(places, plain, 0.45, color=COLOUR["blue"], label="as they are")
-        ax.set(title=f"t = {t}, sum {plain.sum():.2f}", xlabel="gradient $i$")
-        ax.set_xticks(places if t < 10 else [1, 10, 20, 30])
-    axes[0].set_ylabel("weight of $g_i$ in $m_t$")
-    fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=2)
-    return fig
-
-
 def schedules(curves):
     """Learning rates {label: (updates,)}, as shares of the peak."""
     fig, ax = subplots(size=(WIDTH, 2.6))
@@ -107,19 +93,4 @@ def groups(bars, names):
     ax.set_xticks(range(len(names)), names)
     ax.set_ylabel("bits per character")
     fig.legend(loc="outside upper left", ncols=3)
-    return fig
-
-
-def batches(curves):
-    """The mean of ‖g‖² by the size of the batch, {label: (sizes, measured, (formula, limit))}."""
-    fig, ax = subplots()
-    for n, (label, (sizes, measured, (formula, limit))) in enumerate(curves.items()):
-        colour = COLOUR[LINES[n]]
-        ax.plot(sizes, formula, color=colour, ls=DASHES[n], label=label)
-        ax.plot(sizes, measured, "o", mfc="none", color=colour)
-        ax.axhline(limit, color=colour, lw=0.8, ls=":")
-    ax.set(xscale="log", yscale="log", xlabel="windows in a batch", ylabel="mean of ‖g‖²")
-    ax.set_xticks(sizes, sizes)
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.legend(loc="upper right")
     return fig
