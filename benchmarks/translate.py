@@ -42,7 +42,6 @@ TRIALS = {
     "not shifted": dict(shifted=False, steps=120),
 }
 EARLY = 400
-NUMBER = 748_251  # of the examination, … and fifty-one
 
 
 def material():
@@ -92,12 +91,7 @@ def trial(seed, sentences=4000, positions=True, source=True, shifted=True, steps
             found[f"{name} wrong"] = [int(n) for n in held_out.numbers[~correct]]
     found["loss"] = float(np.mean(state.losses[-20:]))
     found["loss 80 to 120"] = float(np.mean(state.losses[80:120]))
-    if positions and source and shifted and sentences == 4000:
-        found["shares"] = trials.shares(state.params, config, training).tolist()
-        for number in (99, NUMBER):
-            lost, target, words = trials.dependence(state.params, config, number, training.vocabulary)
-            found[f"lost {number}"] = {"lost": lost.tolist(), "target": target, "source": words}
-    else:
+    if not (positions and source and shifted and sentences == 4000):
         found["end wrong"], found["early wrong"] = len(found["end wrong"]), len(found["early wrong"])
     return found
 

@@ -5,14 +5,7 @@ The notebook measures its own model with these functions, and benchmarks/transla
 
 import numpy as np
 
-from handgrad import data, decode, model
-
-DIGITS = "one two three four five six seven eight nine".split()
-TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-KINDS = (DIGITS, TENS, ["-" + digit for digit in DIGITS])
-"""English words that can stand in each other's place."""
-PAIRS = {"thirty": "trente", "forty": "quarante", "fifty": "cinquante"}
-"""Tens that are one word in both languages."""
+from handgrad import decode, model
 
 
 def tokens_of(row, vocabulary):
@@ -41,74 +34,6 @@ def gap(params, config, batch):
     right = np.take_along_axis(z, batch["target_out"][..., None], axis=-1)[..., 0]
     above = right - (z.sum(axis=-1) - right) / (config.V - 1)
     return above[batch["target_out"] != config.pad].mean()
-
-
-# Cross-attention --------------------------------------------------------------------------------------------
-
-
-def cross_attention(params, config, batch):
-    """The weights of every block and head, (N, B, H, T, S)."""
-    _, cache = model.forward(params, config, batch)
-    return np.stack([block["crossed"]["f"]["attended"]["a"] for block in cache["decoded"]["blocks"]])
-
-
-def looks(params, config, number, vocabulary):
-    """Cross-attention (N, H, T, S) for one number, the words written (T,) and the words read (S,)."""
-    batch = data.Pairs.of([number], vocabulary).batch(np.array([0]))
-    sides = (tokens_of(batch[name][0], vocabulary) for name in ("target_out", "source"))
-    return cross_attention(params, config, batch)[:, 0], *sides
-
-
-def share(params, config, pairs, english, french):
-    """How much of each head's weight (N, H) lies on `english` while `french` is written.
-
-    The mean over the pairs in which both occur once.
-    """
-    batch, tokens = pairs.batch(np.arange(len(pairs))), pairs.vocabulary.tokens
-    read = batch["source"] == tokens.index(english)  # (B, S)
-    written = batch["target_out"] == tokens.index(french)  # (B, T)
-    rows = (read.sum(axis=1) == 1) & (written.sum(axis=1) == 1)
-    weights = cross_attention(params, config, {name: table[rows] for name, table in batch.items()})
-    both = written[rows][:, None, :, None] & read[rows][:, None, None, :]  # (B, 1, T, S)
-    return (weights * both).sum(axis=(3, 4)).mean(axis=1)
-
-
-def shares(params, config, pairs):
-    """The mean of `share` over three tens, (N, H)."""
-    return np.mean([share(params, config, pairs, *words) for words in PAIRS.items()], axis=0)
-
-
-def replacements(source):
-    """Each way to replace one word of a source by another of its kind: pairs (place, new source)."""
-    for place, token in enumerate(source):
-        for kind in (kind for kind in KINDS if token in kind):
-            for other in kind:
-                if other != token:
-                    yield place, [*source[:place], other, *source[place + 1 :]]
-
-
-def dependence(params, config, number, vocabulary):
-    """What share of each French word's probability is lost when an English word is replaced: (T, S).
-
-    The mean over the other words of its kind, with the words before it as they should be; a gain counts 0.
-    Returns the shares, the French and the English words.
-    """
-    batch = data.Pairs.of([number], vocabulary).batch(np.array([0]))
-    source, target = (tokens_of(batch[name][0], vocabulary) for name in ("source", "target_out"))
-    places, others = zip(*replacements(source))
-    rows = np.array([[vocabulary.tokens.index(token) for token in row] for row in (source, *others)])
-    given = {"source": rows, "target_in": batch["target_in"].repeat(len(rows), axis=0)}
-    z, _ = model.forward(params, config, given)
-    p = np.exp(log_p(z, batch["target_out"].repeat(len(rows), axis=0)))  # (R, T)
-    lost, average = np.maximum(1 - p[1:] / p[0], 0), np.zeros((len(source), len(target)))
-    for place in sorted(set(places)):
-        average[place] = lost[np.array(places) == place].mean(axis=0)
-    return average.T, target, source
-
-
-def log_p(z, targets):
-    """The log probability of each target: z (..., V), targets (...) -> (...)."""
-    return np.take_along_axis(decode.log_softmax(z), targets[..., None], axis=-1)[..., 0]
 
 
 # The record -------------------------------------------------------------------------------------------------
