@@ -3,7 +3,6 @@
 import numpy as np
 from matplotlib.patches import FancyBboxPatch
 
-from handgrad.chapters.translate.trials import tokens_of
 from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, box, losses, subplots
 
 MARKS = {"<pad>", "<bos>", "<eos>"}
@@ -15,7 +14,7 @@ def shift(batch, vocabulary):
     fig, ax = subplots(size=(WIDTH, 1.95))
     for y, (name, title) in enumerate(names.items()):
         ax.text(-0.15, -y, title, ha="right", va="center")
-        for x, token in enumerate(tokens_of(batch[name][0], vocabulary)):
+        for x, token in enumerate(vocabulary.tokens[place] for place in batch[name][0]):
             face, ink = ("grey", "grey") if token in MARKS else ("sky", "black")
             box(ax, x + 0.5, -y, token, face, high=0.52, fontsize=8.5, color=COLOUR[ink])
     ax.set(xlim=(-2.6, max(table.shape[1] for table in batch.values())), ylim=(-2.6, 0.6))
