@@ -4,6 +4,17 @@ import numpy as np
 
 from handgrad.course.figures import COLOUR, LINES, WIDTH, subplots
 
+CHANGES = {  # by the names of the record
+    "readable": "the readable step",
+    "in place": "results overwrite memory at hand",
+    "nothing hidden": "attention leaves hidden keys out",
+    "blocks": "cheap steps in blocks of rows",
+    "loops": "chains of cheap steps in one pass",
+    "recomputation": "outputs computed again, not kept",
+    "workspace": "memory of the last step used again",
+    "two workers": "two cores",
+}
+
 
 def shares(amounts):
     """Bars of length 1, cut into shares of amounts {title: {stage: amount}}, all with the same stages."""
@@ -81,7 +92,7 @@ def stair(rows):
         ax.plot([row["low"], row["high"]], [place, place], color=COLOUR["black"], lw=1, ls="-")
         ax.annotate(f"{row['median']:.2f}", (high, place), (6, 0), textcoords="offset points", va="center")
         before = row["median"]
-    ax.set_yticks(range(len(rows)), [row["idea"] for row in rows])
+    ax.set_yticks(range(len(rows)), [CHANGES[row["idea"]] for row in rows])
     ax.set(xlabel="time, readable = 1", xlim=(0, 1.08))
     ax.invert_yaxis()
     return fig
