@@ -7,8 +7,8 @@ the territory DE is "tyskland" in Danish and in Swedish. Three decisions make an
     ambiguous    a name that several languages spell alike ("malta") has no single answer. It is never asked
                  for its language; those of training things are kept without a label, in `unlabelled`
     held out     whole things: each fifth code, with its names in all languages. So no name stands on both
-                 sides, and none was seen in training in a neighbour's spelling. A name that means a thing on
-                 either side is left out, and so is one longer than 30 characters
+                 sides, nor does a thing in two spellings; Sweden and Swedish are two codes, so relatives do.
+                 A name that means a thing on either side is left out, and so is one longer than 30 characters
 
 A row of tokens is [CLS], the characters, [SEP], and then [PAD].
 """
