@@ -54,10 +54,12 @@ def key(package, *sources):
         (CODE + "\nfrom handgrad.chapters.masks import figures", "handgrad/chapters/masks/figures.py", True),
         (CODE, "records/times.json", False),
         ("read('records')", "records/times.json", True),  # a folder that the code names
+        ("read('records')", "records/__pycache__/conftest.pyc", False),  # a run beside it compiles that
     ],
 )
 def test_the_key_changes_with_what_a_notebook_uses(package, code, file, used):
     before = key(package, code)
+    (package / file).parent.mkdir(exist_ok=True)
     (package / file).write_text("x = 2\n")
     assert (key(package, code) != before) == used
 

@@ -82,7 +82,10 @@ def parse(source):
 
 
 def _named(cells, folder):
-    """The files that a string in the code names, and all those in a folder that one names."""
+    """The files that a string in the code names, and all those in a folder that one names.
+
+    What Python compiles does not count: a run beside this one may do so meanwhile.
+    """
     for cell in cells:
         try:
             tree = parse(cell.source)
@@ -93,7 +96,7 @@ def _named(cells, folder):
             if isinstance(text, str) and 0 < len(text) < 200 and text.isprintable() and text.strip("./ "):
                 place = folder / text
                 inside = sorted(place.rglob("*")) if place.is_dir() else [place]
-                yield from (file for file in inside if file.is_file())
+                yield from (file for file in inside if file.is_file() and file.suffix != ".pyc")
 
 
 def place(root, path):
