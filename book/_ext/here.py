@@ -157,21 +157,22 @@ def compressed(content):
     return gzip.compress(content, 9, mtime=0)
 
 
-def button_in_the_page(app, pagename, templatename, context, doctree):
-    """On a page of exercises and on a chapter: a button, and here.js, which loads the rest for it.
-
-    The button stands in the page, dead until the script has come, so that nothing moves when it does.
-    """
+def script_of_the_page(app, pagename, templatename, context, doctree):
+    """On a page of exercises and on a chapter: here.js, which loads the rest for its button."""
     if PAGE.fullmatch(pagename) and "body" in context and wanted():
         app.add_css_file("here/here.css")
         app.add_js_file("here/here.js", type="module")
+
+
+def button_in_the_page(app, pagename, templatename, context, doctree):
+    """The button stands in the page, dead until the script has come, so that nothing moves when it does."""
+    if PAGE.fullmatch(pagename) and "body" in context and wanted():
         word = "Solve here" if "/exercises/" in pagename else "Run this page"
         context["body"] = context["body"].replace("</h1>", f"</h1>\n{BAR.format(word)}", 1)
 
 
 def setup(app):
-    app.connect(
-        "html-page-context", button_in_the_page, priority=600
-    )  # above the links that house.py puts there
+    app.connect("html-page-context", script_of_the_page)
+    app.connect("html-page-context", button_in_the_page, priority=600)  # above the links of house.py
     app.connect("build-finished", parts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
