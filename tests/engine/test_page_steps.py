@@ -256,6 +256,11 @@ def test_a_gradient_through_any_number_of_steps(forward, claim, old, new):
             "a sum over steps",
         ),
         ((LINEAR[0], "y_t = h_{t+1}", LINEAR[2]), r"\mathrm dh_t = \mathrm dy_t", "h at a later step"),
+        (
+            (r"h_{t+1} = a_t h_t", "y_t = h_t", LINEAR[2]),
+            r"\mathrm dh_t = \mathrm dy_t",
+            "write it for the step itself",
+        ),
         (LINEAR, r"\mathrm dx_0 = \mathrm dh_1", "x at step 0, and steps begin at 1"),
         (LINEAR, r"\mathrm dh_{-1} = \mathrm dy_{-1} + a_0\, \mathrm dh_0", "step -1, and steps begin at 1"),
     ],

@@ -497,6 +497,10 @@ class Reading:
         if all(isinstance(p, (Place, tuple, int)) and not isinstance(p, Term) for p in places):
             if len(set(flat(places))) == len([*flat(places)]):
                 return places
+        if any(isinstance(p, Term) and p.kind == "add" for p in places):
+            raise Unreadable(
+                f"{label}: {name} is defined at a later step: write it for the step itself, as h_t = … h_{{t-1}}"
+            )
         raise Unreadable(f"{label}: {name} is defined at {places}, expected indices")
 
     def _axes_of(self, name):
