@@ -37,7 +37,7 @@ def test_the_formulas_in_columns_are_wrong_as_printed_and_right_as_corrected():
         found = formulas.answers(K=3, D=4, T=5, seed=seed)
         for printed, corrected, wanted in found.values():
             assert formulas.off(printed, wanted) > 0.1 and formulas.off(corrected, wanted) < 1e-8
-        printed, corrected, _ = found["E3: dA"]
+        printed, corrected, _ = found["E3: dW_q"]
         np.testing.assert_allclose(printed, corrected / 3**0.5)
 
 

@@ -8,7 +8,7 @@ from ...course.figures import DIVERGING, backward_graph
 def integers():
     """E2 by hand: two tokens of width 1, in columns, values forward and gradients back."""
     # a matrix is written column by column
-    a = r"$\mathcal{A}$"
+    a = r"$\mathsf{a}$"
     nodes = {"q": (0, 1), "k": (0, 0), "c": (1.8, 0.5), a: (3.6, 0.5), "z": (5.6, 0.5), "L": (7, 0.5)}
     edges = [
         ("q", "c", "(1, 0)", "", "(3, −3) ln 3"),

@@ -21,22 +21,26 @@ def attend(q, k, v):
 def answers(K=4, D=5, T=6, seed=6):
     """{erratum and gradient: (as printed, as corrected, by differences)} of one head; E1: by its scores."""
     rng = np.random.default_rng(seed)
-    A, B, C = rng.standard_normal((3, K, D))
-    X, E = rng.standard_normal((D, T)), rng.standard_normal((K, T))
-    q, k, v, root = A @ X, B @ X, C @ X, K**0.5
+    W_q, W_k, W_v = rng.standard_normal((3, K, D))
+    X, dz = rng.standard_normal((D, T)), rng.standard_normal((K, T))
+    q, k, v, root = W_q @ X, W_k @ X, W_v @ X, K**0.5
     a = attend(q, k, v)[1]
-    da = v.T @ E
+    da = v.T @ dz
     dc = a * (da - (a * da).sum(axis=0))
     h = (a * da).sum(axis=0)  # E1 in columns: ∂a_it/∂c_ns as printed, contracted
-    dq, values = k @ dc.T / root, C.T @ E @ a.T
-    of_c = measured(lambda c: (E * (v @ softmax(c.T)[0].T)).sum(), q.T @ k / root)
-    of_q = measured(lambda q: (E * attend(q, k, v)[0]).sum(), q)
-    of_A = measured(lambda A: (E * attend(A @ X, k, v)[0]).sum(), A)
-    of_X = measured(lambda X: (E * attend(A @ X, B @ X, C @ X)[0]).sum(), X)
+    dq, values = k @ dc.T / root, W_v.T @ dz @ a.T
+    of_c = measured(lambda c: (dz * (v @ softmax(c.T)[0].T)).sum(), q.T @ k / root)
+    of_q = measured(lambda q: (dz * attend(q, k, v)[0]).sum(), q)
+    of_W_q = measured(lambda W_q: (dz * attend(W_q @ X, k, v)[0]).sum(), W_q)
+    of_X = measured(lambda X: (dz * attend(W_q @ X, W_k @ X, W_v @ X)[0]).sum(), X)
     return {
         "E1: dc": (h[None] - (a @ h)[:, None], dc, of_c),
         "E2: dQ": (k @ dc / root, dq, of_q),
-        "E3: dA": (dq @ X.T / root, dq @ X.T, of_A),
-        "E4: dA": (k @ dc @ X.T / root, dq @ X.T, of_A),
-        "E5: dX": ((A.T @ k + B.T @ q) @ dc / root + values, A.T @ dq + B.T @ q @ dc / root + values, of_X),
+        "E3: dW_q": (dq @ X.T / root, dq @ X.T, of_W_q),
+        "E4: dW_q": (k @ dc @ X.T / root, dq @ X.T, of_W_q),
+        "E5: dX": (
+            (W_q.T @ k + W_k.T @ q) @ dc / root + values,
+            W_q.T @ dq + W_k.T @ q @ dc / root + values,
+            of_X,
+        ),
     }
