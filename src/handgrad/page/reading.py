@@ -499,7 +499,7 @@ class Reading:
                 return places
         if any(isinstance(p, Term) and p.kind == "add" for p in places):
             raise Unreadable(
-                f"{label}: {name} is defined at a later step: write it for the step itself, as h_t = … h_{{t-1}}"
+                f"{label}: {name} is defined at a later step: write it for the step itself, h_t = … h_{{t-1}}"
             )
         raise Unreadable(f"{label}: {name} is defined at {places}, expected indices")
 
