@@ -1,7 +1,5 @@
 """The figures of chapter 02. Each function draws what it is given; the notebook computes every number."""
 
-import numpy as np
-
 from handgrad.course.figures import COLOUR, DASHES, LINES, backward_graph, subplots
 
 
@@ -27,21 +25,3 @@ def integers():
         ("÷", "$-\\ln p_1$", "(6, 3, 1)/10", "", "(0, −100, 0)"),
     ]
     return backward_graph(nodes, edges, height=3.2)
-
-
-def reply(axes, p, gradients, targets):
-    """On two axes: p (V,) beside targets {label: (V,)}, and what comes back, gradients {label: (V,)}."""
-    above, below = axes
-    places = np.arange(len(p))
-    above.bar(places, p, 0.8, color=COLOUR["sky"], label="$p$")
-    for n, (label, q) in enumerate(targets.items()):
-        look = dict(color=COLOUR[LINES[n]])
-        above.hlines(q, places - 0.45, places + 0.45, lw=2, ls=DASHES[n], label=f"$q$, {label}", **look)
-        below.bar(places + 0.4 * n - 0.2, gradients[label], 0.4, label=label, **look)
-    above.set(ylim=(0, 1.35), title="probabilities")
-    above.legend(loc="upper right", fontsize=9)
-    below.axhline(0, color=COLOUR["grey"], lw=0.8)
-    below.set(ylim=(-1.05, 0.65), title="what comes back, $dz$", xlabel="token")
-    below.legend(loc="lower right", fontsize=9)
-    for ax in axes:
-        ax.set_xticks(places, ["0\n(right)", *map(str, places[1:])])
