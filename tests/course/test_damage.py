@@ -19,7 +19,6 @@ IDS = [path.stem for path, _ in CHAPTERS]
 ALIVE = {
     "eq-masks-floor": "with a larger factor the bound is weaker, and true",
     "eq-gamma-outside": "≠ is said of any two formulas that differ",
-    "eq-jacobian-bound": "with a larger bound it is weaker, and true; and J is symmetric",
     "eq-half-still": "a narrower condition is true; and so it is for a step down, within the same gaps",
 }
 
