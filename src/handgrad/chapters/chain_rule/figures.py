@@ -62,15 +62,3 @@ def v_curve(steps, errors, best):
         axis.set_minor_locator(NullLocator())
     fig.legend(loc="outside upper left", ncols=2)
     return fig
-
-
-def answer(axes, arriving, returning):
-    """An upstream gradient (n,), and the gradients {layer: (n,)} that come back, as bars on two axes."""
-    places = np.arange(len(arriving))
-    axes[0].bar(places, arriving, 0.6, color=COLOUR["sky"])
-    for name, shift, colour in (("softmax", -0.19, "vermilion"), ("LayerNorm", 0.19, "blue")):
-        axes[1].bar(places + shift, returning[name], 0.36, color=COLOUR[colour], label=name)
-    axes[1].legend(loc="lower left", ncols=2)
-    for ax, title in zip(axes, ("arrives: dy", "comes back: dx"), strict=True):
-        ax.axhline(0, color=COLOUR["grey"], lw=0.8, ls="-")
-        ax.set(title=title, ylim=(-1.9, 1.9), xticks=places)
