@@ -1,13 +1,12 @@
 """Chapter 01: its figures and numbers; its exercises derived again."""
 
-import mpmath
 import numpy as np
 import torch
 from judging import gradients, solution, tensor
 from sympy import diff, solve, symbols
 from torch.nn.functional import pad
 
-from handgrad.chapters.chain_rule import figures, slopes
+from handgrad.chapters.chain_rule import figures
 from handgrad.course import judge
 
 # The figures and their numbers ------------------------------------------------------------------------------
@@ -28,23 +27,6 @@ def test_the_graph_shows_the_gradients_of_its_four_steps():
 
 def test_the_tables_show_a_forward_and_its_backward():
     assert {"dc", "− du", "−12", "16", "−6", "11", "10"} <= written(figures.tables())
-
-
-def test_the_slope_and_the_third_derivative_of_softplus():
-    with mpmath.workdps(40):
-        softplus = lambda x: mpmath.log(1 + mpmath.exp(x))  # noqa: E731
-        assert abs(mpmath.diff(softplus, 1) - slopes.SLOPE) < 1e-25
-        assert abs(mpmath.diff(softplus, 1, 3) - slopes.THIRD) < 1e-12
-
-
-def test_the_v_turns_where_it_was_predicted():
-    steps = 10.0 ** -np.arange(0, 20.1, 0.25)
-    errors = {way: np.array([slopes.error(way, h) for h in steps]) for way in slopes.WAYS}
-    errors["50 digits"] = np.array([slopes.error("central", h, 50) for h in steps])
-    for way, near in {"forward": 3e-8, "central": slopes.BEST_STEP, "50 digits": 1e-17}.items():
-        assert near / 4 < steps[np.argmin(errors[way])] < 4 * near
-    assert (errors["central"] <= 3 * slopes.bound(steps))[steps < 0.1].all()
-    assert errors["complex step"][steps < 1e-9].max() < 1e-15 > slopes.error("complex step", 1e-200)
 
 
 # The answers, derived a second time -------------------------------------------------------------------------

@@ -55,10 +55,10 @@ def v_curve(steps, errors, best):
     for mark, (way, error) in zip(MARKS, errors.items(), strict=False):
         ax.loglog(steps, np.where(np.array(error) > 0, error, np.nan), marker=mark, ms=3, lw=1.2, label=way)
     ax.axvline(best, color=COLOUR["grey"], lw=1, ls=":")
-    ax.annotate("predicted\nbest step", (best, 1e-22), (6, 0), textcoords="offset points", va="center")
+    ax.annotate("predicted\nbest step", (best, 1e-15), (6, 0), textcoords="offset points", va="center")
     ax.set(xlabel="step $h$", ylabel="relative error of the slope")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(LogLocator(numticks=9))
         axis.set_minor_locator(NullLocator())
-    fig.legend(loc="outside upper left", ncols=2)
+    fig.legend(loc="outside upper left", ncols=3)
     return fig
