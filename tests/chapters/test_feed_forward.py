@@ -12,10 +12,6 @@ from handgrad.ops import feed_forward, feed_forward_backward
 # The figures ------------------------------------------------------------------------------------------------
 
 
-def written(graph):
-    return {text.get_text() for text in graph.axes[0].texts}
-
-
 def row(values):
     return "(" + ", ".join(f"{n + 0.0:g}" for n in np.ravel(values)).replace("-", "−") + ")"
 
@@ -27,23 +23,7 @@ def test_the_integers_in_the_picture_are_those_of_the_shipped_lines():
     dx, _ = feed_forward_backward(np.array([[1.0, -1.0]]), cache)
     expected = {row(values) for values in (cache["active"]["x"], cache["second"]["x"], y, dx)}
     assert expected == {"(3, 2, −2)", "(3, 2, 0)", "(8, −1)", "(−2, 4)"}
-    assert expected <= written(figures.integers())
-
-
-def test_the_integers_of_the_gated_layer():
-    def leaf(rows):
-        return torch.tensor(rows, dtype=torch.float64, requires_grad=True)
-
-    x, W_gate, W_up = leaf([[1, 2]]), leaf([[1, 1], [1, -1]]), leaf([[2, 1], [0, 1]])
-    g, u = x @ W_gate, x @ W_up
-    a = torch.relu(g)
-    p = a * u
-    y = p @ leaf([[1, -1], [2, 5]])
-    (y[0, 0] - y[0, 1]).backward(inputs=[x, W_gate, W_up, g, u, a, p])
-    shares = [g.grad @ W_gate.mT, u.grad @ W_up.mT]
-    assert row(sum(shares).detach()) == row(x.grad) == "(16, 4)"
-    values = [*(v.detach() for v in (x, g, a, u, p, y, *shares)), *(v.grad for v in (g, u, a, p))]
-    assert {row(v) for v in values} | {"(1, −1)"} <= written(figures.gated())
+    assert expected <= {text.get_text() for text in figures.integers().axes[0].texts}
 
 
 # The answers derived a second time --------------------------------------------------------------------------

@@ -32,23 +32,6 @@ def integers():
     return backward_graph(nodes, edges, height=2.9)
 
 
-def gated():
-    """One backward of the gated layer in integers: token (1, 2), two units with ReLU, dy = (1, −1)."""
-    gate, up, down = (rf"$W_\mathrm{{{name}}}$" for name in ("gate", "up", "down"))
-    nodes = {"$x$": (0, 0), gate: (0.7, 1), "ReLU": (1.75, 1), up: (0.7, -1)}
-    nodes |= {r"$\circ$": (2.3, 0), down: (3.2, 0), "$L$": (4.2, 0)}
-    edges = [
-        ("$x$", gate, "(1, 2)", "", "(4, 4)"),
-        ("$x$", up, "(1, 2)", "", "(12, 0)"),
-        (gate, "ReLU", "(3, −1)", "", "(4, 0)"),
-        ("ReLU", r"$\circ$", "(3, 0)", "", "(4, −9)"),
-        (up, r"$\circ$", "(2, 3)", "", "(6, 0)"),
-        (r"$\circ$", down, "(6, 0)", "", "(2, −3)"),
-        (down, "$L$", "(6, −6)", "", "(1, −1)"),
-    ]
-    return backward_graph(nodes, edges, height=4.0)
-
-
 def slopes(axes, places, curves, at, back):
     """On two axes: derivatives {name: (n,)} over places (n,), and what each returns {name: number} at one."""
     plot, bars = axes
