@@ -20,7 +20,7 @@ def test_the_graph_finds_room_for_its_texts():
 
 def test_a_table_shows_every_number_and_a_dot_for_0():
     fig, ax = subplots()
-    figures.table(ax, [[1, 0], [-2, 3.5]], "dW", rows=["a", "b"], reach=4)
+    figures.table(ax, [[1, 0], [-2, 3.5]], "dW", rows=["a", "b"])
     assert [text.get_text() for text in ax.texts] == ["1", "·", "−2", "3.5"]
 
 

@@ -4,8 +4,6 @@ import numpy as np
 
 from handgrad.course.figures import (
     COLOUR,
-    DASHES,
-    DIVERGING,
     LABEL,
     LINES,
     MARKS,
@@ -31,14 +29,11 @@ def passage(characters, kept, width=43):
     return fig
 
 
-def table(ax, values, title, rows=(), columns=(), reach=None):
-    """A matrix (R, C) as a table of numbers, 0 written as a pale dot.
-
-    rows, columns: their names. reach: the number at both ends of the colours; None for white cells.
-    """
+def table(ax, values, title, rows=(), columns=()):
+    """A matrix (R, C) as a table of numbers, 0 written as a pale dot. rows, columns: their names."""
     values = np.asarray(values, float)
-    shade = values if reach else 0 * values
-    ax.imshow(shade, cmap=DIVERGING, vmin=-2 * (reach or 1), vmax=2 * (reach or 1))
+    ends = np.array(values.shape) - 0.5
+    ax.set(xlim=(-0.5, ends[1]), ylim=(ends[0], -0.5), aspect="equal")
     for (i, j), value in np.ndenumerate(values):
         text = f"{value:g}".replace("-", "−") if value else "·"
         colour = COLOUR["black" if value else "grey"]
@@ -83,24 +78,14 @@ def layer():
     return backward_graph(nodes, edges, height=4.4)
 
 
-def two_gradients(axes, words, look_up, head):
-    """What the look-up and what the head send to each row of E, words (V,): two tables (V, D) on two axes."""
-    table(axes[0], look_up, "from the look-up", words, reach=15)
-    table(axes[1], head, "from the head", reach=15)
-
-
-def by_rank(curves, levels):
-    """Losses by rank, curves {label: {rank: losses}}, lines through their means; levels {name: loss}."""
+def by_rank(ends, levels):
+    """Losses by rank, ends {rank: losses}, a line through their means; levels {name: loss}."""
     fig, ax = subplots(size=(WIDTH, 3.6))
-    for n, (label, ends) in enumerate(curves.items()):
-        look = dict(color=COLOUR[LINES[n]], marker=MARKS[n])
-        ax.plot([*ends], [np.mean(those) for those in ends.values()], ls=DASHES[n], label=label, **look)
-        for r, those in ends.items():
-            ax.plot(0 * np.asarray(those) + r, those, ls="none", **look)
+    ax.plot([*ends], [np.mean(those) for those in ends.values()], color=COLOUR[LINES[0]])
+    for r, those in ends.items():
+        ax.plot([r] * len(those), those, ls="none", color=COLOUR[LINES[0]], marker=MARKS[0])
     ax.set_xscale("log", base=2)
     ax.set_xticks([*ends], [*map(str, ends)])
     ax.set(xlabel="rank r", ylabel="loss in nats per character")
-    if len(curves) > 1:
-        fig.legend(loc="outside upper left", ncols=len(curves))
     named_levels(ax, levels)
     return fig
