@@ -19,8 +19,10 @@ A proof that a − b = 0 reads that form as a rational function of its sums, ent
 """
 
 import math
+import operator
 from functools import cached_property
 from itertools import chain, count, groupby, product
+from types import MappingProxyType
 
 import mpmath
 import numpy as np
@@ -71,6 +73,18 @@ class _Sum(Sum):
     """SymPy's sum over 0 … n−1, n ≥ 1: what SymPy asks for at every turn is worked out once, or known."""
 
     has_finite_limits, has_empty_sequence, has_reversed_limits = True, False, False
+
+    def __new__(cls, function, *limits):
+        if function is sp.nan or function.has(sp.Piecewise):
+            return super().__new__(cls, function, *limits)
+        while isinstance(function, Sum):
+            limits, function = (*function.limits, *limits), function.function
+        self = sp.Expr.__new__(cls, function, *(sp.Tuple(*limit) for limit in limits))
+        self.is_commutative = True
+        return self
+
+    def _eval_is_zero(self):
+        """Not asked of the terms: where it matters, a normal form shows it."""
 
     @cached_property
     def _letters(self):
@@ -313,17 +327,21 @@ def _settle(e, multiply_out):
     raise RuntimeError(f"no normal form within 20 rounds; stopped at {e}")
 
 
-def _checked_and_fresh(e):
-    """Every sum gets a summation index of its own; a sum that `total` did not make is refused."""
-    if not e.has(Sum):
-        return e
+def _checked_and_fresh(e, own=MappingProxyType({})):
+    """Every sum gets a summation index of its own; a sum that `total` did not make is refused.
+
+    own: {index: new one} of the sums around e.
+    """
+    if isinstance(e, Index):
+        return own.get(e, e)
     if not isinstance(e, Sum):
-        return e.func(*map(_checked_and_fresh, e.args))
+        args = [_checked_and_fresh(part, own) for part in e.args]
+        return e if all(map(operator.is_, args, e.args)) else e.func(*args)
     for k, low, high in e.limits:
         if not isinstance(k, Index) or k.mark == _FREE or low != 0 or high != k.size - 1:
             raise ValueError(f"expected sums made by total(f, n), got a sum over {k} from {low} to {high}")
     fresh = {k: Index(k.name, k.size, next(_unique)) for k, _, _ in e.limits}
-    body = _checked_and_fresh(e.function.xreplace(fresh))
+    body = _checked_and_fresh(e.function, own | fresh)
     return _Sum(body, *[(fresh[k], low, high) for k, low, high in e.limits])
 
 
@@ -607,9 +625,9 @@ def _sides(a, b, values):
     sides agree as soon as that and their distance are small. They differ if with the most digits of all they
     are a thousand times farther apart than that: where too many digits cancel, few show 0 again and again.
     """
-    found = None
+    found, sides = None, [_program(_whole_numbers_apart(e), values, _IN_MPMATH) for e in (a, b)]
     for digits in _DIGITS:
-        rough, fine = ([_number(e, values, n) for e in (a, b)] for n in (digits, 2 * digits))
+        rough, fine = ([_to_digits(side, n) for side in sides] for n in (digits, 2 * digits))
         if None in rough + fine:
             continue  # as 1/(x − y) may be, where x and y agree in all digits but the last
         with mpmath.workdps(2 * digits):
@@ -786,15 +804,19 @@ def evaluate(e, values, digits=15):
     if digits > 15:
         number = _number(e, values, digits)
         return math.nan if number is None else float(number)
-    number = _computed(e, values, np.float64, [{"step": _step}, "math", "scipy"])
+    number = _program(e, values, [{"step": _step}, "math", "scipy"])(np.float64)
     return math.nan if number is None or isinstance(number, complex) else float(number)
 
 
 def _number(e, values, digits):
     """The number that e takes, in mpmath's numbers with so many digits; None if it is not real."""
+    return _to_digits(_program(_whole_numbers_apart(e), values, _IN_MPMATH), digits)
+
+
+def _to_digits(program, digits):
+    """What a `_program` gives in mpmath's numbers with so many digits; None if it is not real."""
     with mpmath.workdps(digits):
-        modules = [{"whole": mpmath.mpf, "step": _step}, "mpmath"]
-        number = _computed(_whole_numbers_apart(e), values, mpmath.mpf, modules)
+        number = program(mpmath.mpf)
         real = number is not None and not isinstance(number, complex | mpmath.mpc)
         number = mpmath.mpf(number) if real else None
         return number if real and mpmath.isfinite(number) else None
@@ -814,8 +836,11 @@ def _whole_numbers_apart(e):
 _whole = sp.Function("whole", real=True)
 
 
-def _computed(e, values, real, modules):
-    """The number of e in the arithmetic of `real`, with functions of these modules; None if there is none."""
+def _program(e, values, modules):
+    """The number of e, with functions of these modules, as a function of the arithmetic, such as np.float64.
+
+    It gives None where there is no number.
+    """
     e = _checked_and_fresh(e)
     given = {getattr(key, "label", key): value for key, value in values.items()}
     free = sorted(_free_symbols(e), key=lambda symbol: symbol.sort_key())
@@ -835,18 +860,21 @@ def _computed(e, values, real, modules):
     others = [symbol for symbol in free if symbol not in lengths]
     bound = [k for k in e.atoms(Index) if k not in free]
     plain = {symbol: Symbol(f"a{number}") for number, symbol in enumerate([*others, *bound])}
-    numbers = [_plain(given[symbol], real) for symbol in others]
     e = e.xreplace(plain | lengths)
     if e.has(sp.zoo, sp.nan):
-        return None
+        return lambda real: None
     compute = sp.lambdify([plain[symbol] for symbol in others], e, modules)
-    try:
-        with np.errstate(all="ignore"):
-            return compute(*numbers)
-    except NameError as error:
-        raise ValueError(f"e: expected functions that have numbers, got {error.name}") from None
-    except (ArithmeticError, ValueError):  # how math and mpmath say that there is no real number
-        return None
+
+    def program(real):
+        try:
+            with np.errstate(all="ignore"):
+                return compute(*(_plain(given[symbol], real) for symbol in others))
+        except NameError as error:
+            raise ValueError(f"e: expected functions that have numbers, got {error.name}") from None
+        except (ArithmeticError, ValueError):  # how math and mpmath say that there is no real number
+            return None
+
+    return program
 
 
 def _step(x):
@@ -854,6 +882,9 @@ def _step(x):
     if isinstance(x, complex | mpmath.mpc) or x != x:
         raise ValueError(f"x: expected a real number, got {x}")
     return type(x)(x > 0)
+
+
+_IN_MPMATH = [{"whole": mpmath.mpf, "step": _step}, "mpmath"]
 
 
 def _plain(number, real):
