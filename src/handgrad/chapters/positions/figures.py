@@ -49,16 +49,6 @@ def turning(axes, x, y, dy, dx):
             ax.text(*(1.22 * arrow), name, ha="center", va="center", fontsize=12, color=COLOUR[colour])
 
 
-def products(curves):
-    """Scalar products of two rows by their distance b, as a share of D/2: curves {D: (offsets,)}."""
-    fig, ax = subplots(size=(WIDTH, 2.8))
-    for width, curve in curves.items():
-        ax.plot(curve, label=f"D = {width}")
-    ax.set(xlabel="distance b", ylabel="product, as a share of D/2", xlim=(0, None))
-    ax.legend()
-    return fig
-
-
 def lengths(sizes, losses, level):
     """Loss beyond the lengths of training: {title: (seeds, sizes)}, beside that of a reader without order."""
     fig, ax = subplots(size=(WIDTH, HEIGHT + 0.3))
@@ -67,16 +57,4 @@ def lengths(sizes, losses, level):
     ax.plot(sizes, level, color=COLOUR["black"], lw=1, ls=":", label="without order")
     ax.set(xlabel="length of the line", ylabel="loss beyond position 7", ylim=(-0.15, None), xticks=sizes)
     fig.legend(loc="outside upper left", ncols=4)
-    return fig
-
-
-def slower(factors):
-    """By what factor the frequency of each pair falls: {method: (pairs,)}."""
-    fig, ax = subplots(size=(WIDTH, 2.8))
-    for name, curve in factors.items():
-        ax.plot(curve, label=name)
-    ax.set(xlabel="pair i, from fast to slow", ylabel="slower by the factor", yscale="log")
-    ax.set(yticks=(1, 2, 4, 8), yticklabels=("1", "2", "4", "8"))
-    ax.minorticks_off()
-    ax.legend()
     return fig
