@@ -56,5 +56,5 @@ def lengths(sizes, losses, level):
         ax.plot(sizes, np.mean(rows, axis=0), marker=MARKS[n], label=title)
     ax.plot(sizes, level, color=COLOUR["black"], lw=1, ls=":", label="without order")
     ax.set(xlabel="length of the line", ylabel="loss beyond position 7", ylim=(-0.15, None), xticks=sizes)
-    fig.legend(loc="outside upper left", ncols=4)
+    fig.legend(loc="outside upper left", ncols=5)
     return fig
