@@ -1,11 +1,12 @@
-r"""What a `Term` is worth: with symbols, for every size; with torch's numbers.
+r"""What a `Term` is worth: with symbols, for every size; with numbers, or torch's where derivatives come up.
 
-The same walk through the term serves both. They differ in what an index is, in how a sum is taken, and in
+The same walk through the term serves all. They differ in what an index is, in how a sum is taken, and in
 where a derivative comes from: SymPy, or torch.autograd on the numbers that were computed.
 """
 
 import itertools
 import math
+from types import MappingProxyType
 
 import numpy as np
 import sympy as sp
@@ -13,7 +14,7 @@ from sympy import Indexed, IndexedBase, KroneckerDelta
 
 from ..sums import Index, equal, gradient, labels, total
 from .meaning import STEPS, Place, Term, term
-from .reading import entries_of
+from .reading import DERIVATIVES, entries_of, has_kind
 from .tree import Unreadable
 
 
@@ -650,22 +651,63 @@ def plain(x):
     return float(x.detach() if hasattr(x, "detach") else x)
 
 
-class Torch(Walk):
-    """With numbers in float64: every index is an int, every sum a loop, every derivative torch.autograd's."""
+class Numbers(Walk):
+    """With numbers in float64: every index is an int, every sum a loop; derivatives are for `Torch`."""
 
     def __init__(self, reading, sizes, values, depth=0, upstream=None):
         super().__init__(reading, depth)
-        import torch
-
-        self.torch = torch
         self.sizes, self.given, self.arrived = sizes, values, upstream or {}
-        self.pi = torch.tensor(math.pi, dtype=torch.float64)
-        self.leaves = {
-            name: torch.tensor(np.asarray(value, dtype=float), dtype=torch.float64, requires_grad=True)
-            for name, value in values.items()
-        }
+        self.leaves = {name: np.asarray(value, dtype=float) for name, value in values.items()}
+        self.pi = self.number(math.pi)
         self.upstreams = {}
         self.cases = {}  # {a minimum, a condition on numbers, |x|: which of its cases have come up}
+
+    def number_of(self, t, at=MappingProxyType({})):
+        """A Term as a float, NaN where it is divided by 0; at: as in `value`."""
+        with np.errstate(all="ignore"):
+            try:
+                return plain(self.value(t, at))
+            except ZeroDivisionError:
+                return math.nan
+
+    def number(self, x):
+        return np.float64(x)
+
+    def extreme(self, name, values):
+        return getattr(np, name)(values)
+
+    def power(self, base, exponent):
+        return np.float64(base) ** exponent
+
+    def function(self, name, x):
+        name = {"ln": "log"}.get(name, name)
+        return getattr(np, name)(x) if hasattr(np, name) else getattr(math, name)(x)
+
+    def apply(self, name, order, x):
+        raise Unreadable(f"the function {name} has no formula here")
+
+    def defined(self, definition, order, values, lead, held):
+        if order:
+            raise Unreadable(f"the slope of the function {definition.name}")
+        return self.value(definition.body, dict(zip(definition.places, values)), lead, held)
+
+    def replaced(self, name, values):
+        return type(self)(self.reading, self.sizes, {**self.given, name: values}, self.depth)
+
+    def free(self, name, indices, held):
+        return self.leaves[name][self.whole(name, indices)]
+
+    def kept(self, name, indices, held):
+        return self.node(name, indices, held - {name})
+
+    def node(self, name, indices, held):
+        """The number of an entry, computed once."""
+        key = name, indices
+        if key not in self.memo:
+            definition = self.reading.definitions[name]
+            split = len(indices) - len(definition.places)
+            self.memo[key] = self.unfolded(definition, indices[:split], indices[split:], held)
+        return self.memo[key]
 
     def _extreme(self, parts, at, lead, held):
         name, terms = parts
@@ -842,6 +884,28 @@ class Torch(Walk):
             self.upstreams[key] = self.number(np.random.default_rng(seed).standard_normal())
         return self.upstreams[key]
 
+    def as_number(self, one):
+        return self.number(one)
+
+    def named(self, name, indices, lead, held):
+        if name in self.reading.definitions:
+            return self.node(name, (*lead, *indices), held)
+        return super().named(name, indices, lead, held)
+
+
+class Torch(Numbers):
+    """Numbers of torch, with derivatives: torch.autograd's, of what was computed."""
+
+    def __init__(self, reading, sizes, values, depth=0, upstream=None):
+        import torch
+
+        self.torch = torch
+        super().__init__(reading, sizes, values, depth, upstream)
+        self.leaves = {
+            name: torch.tensor(leaf, dtype=torch.float64, requires_grad=True)
+            for name, leaf in self.leaves.items()
+        }
+
     def _gradient(self, parts, at, lead, held):
         name, places = parts
         indices = (*lead, *self.flat(places, at, lead, held))
@@ -866,15 +930,12 @@ class Torch(Walk):
         return self.by(lambda walk, kept: walk.value(inner, at, lead, kept), name, indices, held)
 
     def replaced(self, name, values):
-        walk = Torch(self.reading, self.sizes, {**self.given, name: values}, self.depth)
+        walk = super().replaced(name, values)
         walk.leaves = {**self.leaves, name: walk.leaves[name]}
         return walk
 
     def number(self, x):
         return self.torch.tensor(float(x), dtype=self.torch.float64)
-
-    def as_number(self, one):
-        return self.number(one)
 
     def extreme(self, name, values):
         values = [v if hasattr(v, "dtype") else self.number(v) for v in values]
@@ -921,15 +982,9 @@ class Torch(Walk):
             y = self.number(0) if y is None else y
         return y
 
-    def free(self, name, indices, held):
-        return self.leaves[name][self.whole(name, indices)]
-
-    def kept(self, name, indices, held):
-        return self.node(name, indices, held - {name})
-
     def node(self, name, indices, held):
         """The number of an entry, computed once, so that one can ask for derivatives by it."""
-        key = name, indices, held & self.frozen(held)
+        key = name, indices, held
         if key not in self.memo:
             definition = self.reading.definitions[name]
             own = len(definition.places)
@@ -944,14 +999,6 @@ class Torch(Walk):
             self.memo[key] = value
         return self.memo[key]
 
-    def frozen(self, held):
-        return held
-
-    def named(self, name, indices, lead, held):
-        if name in self.reading.definitions:
-            return self.node(name, (*lead, *indices), held)
-        return super().named(name, indices, lead, held)
-
     def by(self, scalar, name, indices, held):
         value = scalar(self, held)
         value = value if hasattr(value, "dtype") else self.number(value)
@@ -965,3 +1012,10 @@ class Torch(Walk):
             value, source, retain_graph=True, create_graph=True, allow_unused=True
         )
         return self.number(0) if g is None else g[at] if at else g
+
+
+def in_numbers(reading, sizes, values, terms=(), depth=0, upstream=None):
+    """The walk that gives these terms numbers: with torch only where a derivative may come up."""
+    told = *terms, *(definition.body for definition in reading.definitions.values())
+    walk = Torch if upstream is not None or has_kind(told, *DERIVATIVES, "apply", "let") else Numbers
+    return walk(reading, sizes, values, depth, upstream)

@@ -15,11 +15,10 @@ from ..sums import Index, NotProved, equal, prove_equal
 from . import second
 from .algebras import (
     Symbols,
-    Torch,
     Unprovable,
     depth_of,
     draw,
-    plain,
+    in_numbers,
     used_with,
     with_examples,
 )
@@ -448,7 +447,7 @@ class Given:
         """Compare where each number is 0 that a condition in the claim compares: there it may jump."""
         for name in sorted({n for c in claims for t in c[::2] for n in _compared(t)} & {*values}):
             at_zero = values | {name: np.zeros_like(values[name])}
-            walk = Torch(reading, sizes, at_zero)
+            walk = in_numbers(reading, sizes, at_zero, restrictions)
             if reading.array(name).kind == "array" and all(_true(walk, r) for r in restrictions):
                 for left, relation, right in claims:
                     _compare(reading, sizes, at_zero, left, relation, right, rng)
@@ -470,11 +469,12 @@ class Given:
                 elif array.kind == "array":
                     values[name] = np.full_like(value, level)
             for left, relation, right in bounds:
-                walk = Torch(reading, sizes, values, depth_of(reading, left, right))
+                terms, depth = (left, right, *restrictions), depth_of(reading, left, right)
+                walk = in_numbers(reading, sizes, values, terms, depth)
                 if not all(_true(walk, r) for r in restrictions):
                     continue
                 for at in _everywhere(walk, left, right):
-                    a, b = (_value(walk, t, at) for t in (left, right))
+                    a, b = (walk.number_of(t, at) for t in (left, right))
                     if math.isfinite(a) and math.isfinite(b) and not _related(a, relation, b, 1e-9):
                         raise AssertionError(
                             f"not {relation} at {sizes} and equal numbers: left = {a:.9g}, right = {b:.9g}"
@@ -508,8 +508,7 @@ class Given:
             value = Sentence(reading).side(chosen.sides[-1])
             sizes = {name: v for name, v in values.items() if name in reading.sizes}
             given = {reading.named(n): np.asarray(v) for n, v in values.items() if n not in sizes}
-            result = Torch(reading, sizes, given, depth_of(reading, value)).value(value, {})
-            return plain(result)
+            return in_numbers(reading, sizes, given, [value], depth_of(reading, value)).number_of(value)
 
     def compute(self, name, sizes, values, upstream=None):
         """All entries of a letter, or with upstream of its gradient, from the printed definitions alone.
@@ -521,15 +520,16 @@ class Given:
         letter = reading.named(name)
         given = {reading.named(n): np.asarray(v) for n, v in values.items()}
         depth = depth_of_values(reading, given)
-        walk = Torch(reading, sizes, given, depth, {reading.output: upstream} if upstream is not None else {})
+        arrived = None if upstream is None else {reading.output: upstream}
+        walk = in_numbers(reading, sizes, given, (), depth, arrived)
         axes = reading.array(letter).axes
         if letter in reading.definitions and letter != reading.loss:
             axes = tuple(reading.leading(letter, depth) if depth else ()) + axes
         places = [list(itertools.product(*map(walk.run, axis))) for axis in axes]
         at = tuple(Place(f"axis {n}") for n, _ in enumerate(axes))
         entry = Term("entry" if upstream is None else "gradient", (letter, at))
-        numbers = [plain(walk.value(entry, dict(zip(at, index)))) for index in itertools.product(*places)]
-        return np.array(numbers).reshape([len(p) for p in places])
+        found = [walk.number_of(entry, dict(zip(at, index))) for index in itertools.product(*places)]
+        return np.array(found).reshape([len(p) for p in places])
 
     def grounds(self, label):
         """The labels of the printed definitions on which the claims of an equation rest."""
@@ -912,7 +912,7 @@ def _sign(e, strict):
 def _restricted(reading, restrictions, rng, small, wide=False):
     for _ in range(200):
         sizes, values = draw(reading, rng, small, wide)
-        walk = Torch(reading, sizes, values)
+        walk = in_numbers(reading, sizes, values, restrictions)
         if all(_true(walk, r) for r in restrictions):
             return sizes, values
     raise Unreadable("a condition that no numbers of 200 meet")
@@ -948,9 +948,9 @@ def _drawn(reading, one, met, others, rng):
         sizes, values = draw(reading, rng, small=True)
         for letter, bound in (one[::2], one[::-2]) if met or one[1] == "≠" else ():
             if _free_number(letter) in values:
-                bound = Torch(reading, sizes, values).value(bound, {})
-                values[_free_number(letter)] = np.asarray(plain(bound))
-        walk = Torch(reading, sizes, values)
+                bound = in_numbers(reading, sizes, values, [bound]).number_of(bound)
+                values[_free_number(letter)] = np.asarray(bound)
+        walk = in_numbers(reading, sizes, values, [one, *others])
         if _true(walk, one) == met and all(_true(walk, r) for r in others):
             return sizes, values
     return None
@@ -969,7 +969,7 @@ def _fails(reading, sizes, values, claims, rng):
 def _true(walk, restriction):
     left, relation, right = restriction
     for at in _everywhere(walk, left, right):
-        if not _related(plain(walk.value(left, at)), relation, plain(walk.value(right, at)), 0.0):
+        if not _related(walk.number_of(left, at), relation, walk.number_of(right, at), 0.0):
             return False
     return True
 
@@ -997,12 +997,12 @@ def _compare(reading, sizes, values, left, relation, right, rng, most=24):
     """Both sides at some random indices. Returns which cases of minima, conditions and |x| came up."""
     if relation == "≈":
         raise Unreadable("≈ says of no number how near it is")
-    walk = Torch(reading, sizes, values, depth_of(reading, left, right))
+    walk = in_numbers(reading, sizes, values, (left, right), depth_of(reading, left, right))
     everywhere = _everywhere(walk, left, right)
     differs = compared = 0
     for n in rng.permutation(len(everywhere))[:most]:
         at = everywhere[n]
-        a, b = (_value(walk, t, at) for t in (left, right))
+        a, b = (walk.number_of(t, at) for t in (left, right))
         if a != a and b != b:
             continue  # where both are 0/0, nothing is claimed
         compared += 1
@@ -1026,11 +1026,3 @@ def _where(sizes, at=None):
     """Sizes and indices for a message."""
     shown = [f"{name} = {size}" for name, size in sizes.items()]
     return ", ".join([*shown, *(f"{p} = {'·'.join(map(str, i))}" for p, i in (at or {}).items())])
-
-
-def _value(walk, t, at):
-    """A Term as a number, NaN where it is divided by 0."""
-    try:
-        return plain(walk.value(t, at))
-    except ZeroDivisionError:
-        return math.nan

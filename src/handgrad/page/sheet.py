@@ -20,7 +20,6 @@ import argparse
 import contextlib
 import itertools
 import keyword
-import math
 import re
 import traceback
 from pathlib import Path
@@ -29,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..sums import NotProved
-from .algebras import Torch, Walk, draw
+from .algebras import Numbers, draw
 from .checks import Page, single_letter
 from .meaning import STEPS
 from .reading import Reading, names_in
@@ -262,44 +261,18 @@ def _shape(reading, name, sizes):
     return tuple(sizes.get(s, s) for axis in reading.array(name).axes for s in axis)
 
 
-class Floats(Torch):
-    """As Torch, with Python's numbers and without derivatives; one entry may be moved from where it is."""
+class Moved(Numbers):
+    """Numbers, of which one entry is moved from where it is."""
 
-    def __init__(self, reading, sizes, values, upstream, moved=None, by=0.0):
-        Walk.__init__(self, reading)
-        self.sizes, self.given, self.arrived, self.leaves = sizes, values, upstream, values
-        self.moved, self.distance, self.pi, self.cases = moved, by, math.pi, {}
-
-    def number(self, x):
-        return np.float64(x)
-
-    def extreme(self, name, values):
-        return getattr(np, name)(values)
-
-    def power(self, base, exponent):
-        return np.float64(base) ** exponent
-
-    def function(self, name, x):
-        name = {"ln": "log"}.get(name, name)
-        return getattr(np, name)(x) if hasattr(np, name) else getattr(math, name)(x)
-
-    def apply(self, name, order, x):
-        raise Unreadable(f"the function {name} has no formula here")
-
-    def defined(self, definition, order, values, lead, held):
-        if order:
-            raise Unreadable(f"the slope of the function {definition.name}")
-        return self.value(definition.body, dict(zip(definition.places, values)), lead, held)
+    def __init__(self, reading, sizes, values, upstream, moved, by):
+        super().__init__(reading, sizes, values, upstream=upstream)
+        self.moved, self.distance = moved, by
 
     def free(self, name, indices, held):
-        return self.leaves[name][self.whole(name, indices)] + self._step(name, indices)
+        return super().free(name, indices, held) + self._step(name, indices)
 
-    def node(self, name, indices, held):
-        key = name, indices
-        if key not in self.memo:
-            self.memo[key] = self.unfolded(self.reading.definitions[name], (), indices, held)
-            self.memo[key] += self._step(name, indices)
-        return self.memo[key]
+    def unfolded(self, definition, lead, indices, held):
+        return super().unfolded(definition, lead, indices, held) + self._step(definition.name, indices)
 
     def _step(self, name, indices):
         return self.distance if (name, indices) == self.moved else 0.0
@@ -319,13 +292,15 @@ def _numbers(reading, letter, gradient, sizes, values, upstream, shape):
         if gradient:
             step = 1e-5 * max(1.0, abs(np.asarray(values.get(letter, 1.0)).max()))
             up, down = (
-                Floats(reading, sizes, values, upstream, (letter, indices), h).scalar_of_loss(0, frozenset())
+                Moved(reading, sizes, values, upstream, (letter, indices), h).scalar_of_loss(0, frozenset())
                 for h in (step, -step)
             )
             found[at] = (up - down) / (2 * step)
             noise = 1e-15 * abs(up) / step
         else:
-            found[at] = Floats(reading, sizes, values, upstream).named(letter, indices, (), frozenset())
+            found[at] = Numbers(reading, sizes, values, upstream=upstream).named(
+                letter, indices, (), frozenset()
+            )
     return found, noise
 
 
