@@ -3,14 +3,6 @@
 import numpy as np
 
 
-def some(rng, shape):
-    """True and False, both of them where there are two or more."""
-    on = rng.random(shape) < 0.5
-    if on.size > 1 and on.all() == on.any():
-        on[rng.integers(on.size)] ^= True
-    return on
-
-
 def real_tokens(rng, shape):
     """False at padding, which may stand anywhere. Each sequence has padding, and two tokens if S > 2."""
     real, rows, S = rng.random(shape) < 0.6, np.arange(shape[0]), shape[1]
