@@ -79,23 +79,6 @@ def reach(maps):
     return heat_maps(shown, "norm of the derivative", limits=(0, top), power=0.5, height=2.7, **names)
 
 
-def side_by_side(axes, weights, du):
-    """For each head a column: its weights (H, S) above, and what its scores receive, du (H, S), below."""
-    for h, (above, below) in enumerate(axes.T):
-        places = np.arange(len(weights[h]))
-        above.bar(places, weights[h], color=COLOUR["grey"])
-        above.set(title=f"head {h}" + (", turned" if h == 0 else ""), ylim=(0, 1), xticks=[])
-        colours = [COLOUR["vermilion"] if x > 0 else COLOUR["blue"] for x in du[h]]
-        below.bar(places, du[h], color=colours)
-        below.axhline(0, color=COLOUR["black"], lw=0.8, ls="-")
-        below.set(ylim=(-0.95, 0.95), xlabel="key", xticks=places)
-        if h:
-            above.set_yticklabels([])
-            below.set_yticklabels([])
-    axes[0, 0].set_ylabel("weight")
-    axes[1, 0].set_ylabel("du")
-
-
 def looks(maps):
     """Weights by distance: {title: (H, distances)}, for heads trained to look back."""
     shown = {
