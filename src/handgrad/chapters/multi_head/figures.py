@@ -60,17 +60,6 @@ def integers():
     return backward_graph(nodes, [*edges, (r"$\mathbf{y}$", "$L$", "(5, −2)", "", "(2, 1)")], height=3.4)
 
 
-def graph():
-    """Three heads between the tokens and the last matrix, forward and backward, with shapes."""
-    last = r"$\mathbf{W}_O$"
-    nodes = {"X": (0, 1), last: (4.4, 1), "L": (6, 1)} | {f"head {h}": (2.1, 2 - h) for h in range(3)}
-    edges = [("X", f"head {h}", "", "(T, D)", "part of dX") for h in range(3)]
-    edges += [
-        (f"head {h}", last, rf"$\mathbf{{O}}_{h}$", "(T, K)", rf"d$\mathbf{{O}}_{h}$") for h in range(3)
-    ]
-    return backward_graph(nodes, [*edges, (last, "L", "Y", "(T, D)", "dY")], height=4.4)
-
-
 def reach(maps):
     """How far each token moves each output, {title: (T, T)}."""
     top = max(x.max() for x in maps.values())
