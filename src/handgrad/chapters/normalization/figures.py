@@ -4,11 +4,6 @@ import numpy as np
 
 from handgrad.course.figures import COLOUR, LINES, MARKS, WIDTH, backward_graph, named_levels, subplots
 
-DIRECTIONS = np.array([[1, 1, 1], [1, 0, -1], [1, -2, 1]]) / np.sqrt([[3], [2], [6]])  # 1, x̂ and u
-MIXED = ["𝟏", "x̂", "u"]
-MIXES = [(1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 1, 1), (0, 0, 1), (1, 1, 1)]
-"""How much of each direction an upstream gradient has, from frame to frame."""
-
 
 def by_depth(signals):
     """The size of a signal after each layer, {label: (layers,)}, each named at its end."""
@@ -52,25 +47,3 @@ def ends(losses, levels):
     fig.legend(loc="outside upper left", ncols=2)
     named_levels(ax, levels)
     return fig
-
-
-def mixed(mix):
-    """A mixture of the directions in words."""
-    return " + ".join(name for share, name in zip(mix, MIXED, strict=True) if share)
-
-
-def described(mix):
-    """What `shares` shows of a mixture, for those who cannot see it."""
-    back = "only its part along u comes back" if mix[2] else "nothing comes back"
-    return f"The gradient {mixed(mix)} arrives at a token of three features; {back}"
-
-
-def shares(ax, arriving, returning):
-    """How much of a gradient (3,) arrives, and comes back times the spread, along 1, x̂ and u."""
-    places = np.arange(3)
-    ax.bar(places - 0.2, DIRECTIONS @ arriving, 0.38, color=COLOUR["sky"], label="arrives")
-    ax.bar(places + 0.2, DIRECTIONS @ returning, 0.38, color=COLOUR["vermilion"], label="comes back")
-    ax.axhline(0, color=COLOUR["grey"], lw=0.8)
-    ax.set_xticks(places, [r"$\mathbf{1}$", *MIXED[1:]])
-    ax.set(ylim=(-0.1, 1.3), ylabel="share along each direction")
-    ax.legend(loc="upper left", ncols=2)
