@@ -18,7 +18,6 @@ IDS = [path.stem for path, _ in CHAPTERS]
 # Edits that nothing refuses and that no proof shows to say the same, by label, with the reason.
 ALIVE = {
     "eq-masks-floor": "with a larger factor the bound is weaker, and true",
-    "eq-gamma-outside": "≠ is said of any two formulas that differ",
     "eq-half-still": "a narrower condition is true; and so it is for a step down, within the same gaps",
 }
 
