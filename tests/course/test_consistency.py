@@ -212,7 +212,6 @@ TEMPLATES = [
     r"What\s+stands\s+behind\s+a\s+d.{1,80}in\s+its\s+shape(?:;\s+`\w+`\s+is\s+what\s+arrives\s+from\s+above)?",
     r"A last check needs no reference at all.*?predicts(?:\.\s+The\s+central\s+difference.*?digits\s+here)?",
     r"First,? a few questions that need no code",
-    r"The \{doc\}`exercise notebook <[^>]*>` has \w+ exercises, each checked at once",
     r"layers that this chapter has not shown",
     r"\*\*Signature:\*\*.*?\n\n",
     r"[Tt]he gradient of [^.]{1,40}\s+has\s+arrived\.\s+Send\s+it\s+on",
