@@ -134,6 +134,12 @@ def test_what_cannot_be_read_or_run_is_said_at_its_place():
         ("x (D)", r"L = \sum_j x_j", "L = 'a'", ("L", "differs")),
         ("x (D)", "y_j = 2 x_j", "print(1)\ny = 2 * x", ("y", "agrees")),
         ("x (D); phi function", r"y_j = \phi(x_j)", "y = x", ("y", "not read")),
+        (
+            "x (D); lambda",
+            r"y_j = \lambda x_j",
+            "_, my_ = 1, 2\ndlambda_ = (x * dy).sum()",
+            ("dlambda_", "agrees"),
+        ),
         ("x (D)", r"y_j = 2 x_j, \qquad z_j = 3 x_j", "", (r"y_j = 2 x_j, \qquad z_j = 3 x_j", "defined")),
         ("x (D)", "y_j = x_j + x_j\ny_j = 2 x_j", "", ("y_j = 2 x_j", "proved")),
         ("x (D)", "y_j = x_j + x_j\ny_j = 3 x_j", "", ("y_j = 3 x_j", "refuted")),

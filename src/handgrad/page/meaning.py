@@ -1063,16 +1063,22 @@ class Sentence:
                 ),
                 True,
             )
-        raise Unreadable(f"a power of a matrix: {written(tree)!r}")
+        raise Unreadable(
+            f"a power of a matrix: {written(tree)!r}; write products, or declare the inverse as an array"
+        )
 
     def norm(self, value, scripts, bound):
         if not isinstance(value, Matrix):
             raise Unreadable("a norm of a number")
         squares = self.all(lambda i, j: power(value.entry(i, j), number(2)), value.rows, value.columns)
         names = [written(s.children[0]) for s in scripts if s.data == "sub"]
-        if "2" in names and () not in (value.rows.known, value.columns.known):
+        if "F" not in names and () not in (value.rows.known, value.columns.known):
             raise Unreadable(
-                "‖·‖_2 of a matrix, its largest singular value: write ‖·‖_F for the root of all squares"
+                "‖·‖ of a matrix: write ‖·‖_F for the root of all squares, the others are not read"
+            )
+        if names and names[0] not in ("F", "2"):
+            raise Unreadable(
+                f"‖·‖_{names[0]}: only ‖·‖ and ‖·‖_F are read, write it as a sum, such as Σ|x_j|"
             )
         scripts = [s for s in scripts if not (s.data == "sub" and names and names[0] in ("F", "2"))]
         if len(scripts) == 1 and scripts[0].data == "sup" and digits(scripts[0].children[0]) == "2":
@@ -1243,6 +1249,8 @@ class Sentence:
         known = self.reading.find(letter)
         if known is None and plain and not letter.primes:
             if base == "e" and above and not letter.below:
+                if self.reading.is_size(letter):
+                    raise Unreadable("e is a size here, and the base of e^x: call the size otherwise")
                 return term("function", "exp", self.scalar(self.expr(above[0], bound)))
             if base == "delta" and letter.below:
                 return self.delta(letter, bound)

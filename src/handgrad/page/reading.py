@@ -192,7 +192,9 @@ class Reading:
         name = self.key(letter, bool(array.axes))
         where = self.arrays if array.axes else self.numbers
         if name in where:
-            raise Unreadable(f"two declarations of one letter: {name}")
+            raise Unreadable(
+                f"two declarations of one letter: {name}; a capital and a small letter are one, but for sizes"
+            )
         where[name] = array._replace(name=name)
         return name
 
@@ -304,6 +306,10 @@ class Reading:
         found = self._resolved(letter)
         if found is None:
             shown = f"{letter}{''.join('_' + written(t) for t in letter.below)}"
+            if letter.gradient:
+                raise Unreadable(f"unknown letter {shown}: nothing defines or declares {letter.base}")
+            if len(letter.base) > 1 and letter.font == "name":
+                raise Unreadable(f"{shown} is no function or letter known here: write it out, or define it")
             steps = f"; a sequence, as in t steps; {letter.base} (steps)" if "-1" in shown else ""
             raise Unreadable(
                 f"unknown letter {shown}: declare it, as in {letter.base} (D), or define it{steps}"

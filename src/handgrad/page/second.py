@@ -1525,8 +1525,8 @@ def _compare(second, statement, label):
             if not (bool(ok.any()) if sign == "≠" else bool(ok.all())):
                 where = int((~ok).nonzero()[0])
                 raise AssertionError(
-                    f"{label}: on numbers {sign} does not hold: left = {float(x[where]):.9g}, "
-                    f"right = {float(y[where]):.9g}"
+                    f"{label}: {'not equal' if sign == '=' else f'not {sign}'} on numbers: "
+                    f"left = {float(x[where]):.9g}, right = {float(y[where]):.9g}"
                 )
             compared += 1
     return compared

@@ -235,9 +235,9 @@ def compared(reading: Reading, lines, seed=0):
     for name, value in space.items():
         if before.get(name) is value or name.startswith("_"):
             continue
-        letter = reading.named(name)
+        letter = _letter(reading, name)
         gradient = letter is None and name.startswith("d")
-        letter = reading.named(name[1:]) if gradient else letter
+        letter = _letter(reading, name[1:]) if gradient else letter
         if letter not in shapes or reading.array(letter).kind == "label":
             continue
         if not gradient and letter not in reading.definitions:
@@ -255,6 +255,12 @@ def compared(reading: Reading, lines, seed=0):
         yield Outcome(
             lines.strip(), "not read", f"they make no letter of the formulas: expected {known}, or dx …"
         )
+
+
+def _letter(reading, name):
+    """The letter that a name of the lines means, lambda_ or W_1; None for a name of their own."""
+    with contextlib.suppress(Unreadable):
+        return reading.named(name.removesuffix("_"))
 
 
 def _shape(reading, name, sizes):

@@ -193,6 +193,8 @@ class _Scanner:
                 yield token("HELD")
         elif text in (r"\quad", r"\qquad"):
             yield token("SPACE")
+        elif text in (r"\label", r"\tag"):
+            self.words()
         elif text == "&":
             if self.inside and self.inside[-1]:
                 yield token("COLUMN")
