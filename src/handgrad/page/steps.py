@@ -401,7 +401,14 @@ def is_zero(e, walk):
 
 def refuse(e, walk, what):
     """Say of sides that differ by e that they do, if numbers show it, or else that it is not known."""
-    raise (AssertionError if differs(walk.at_steps(e)[0]) else NotProved)(f"{what} the sides differ by {e}")
+    if differs(walk.at_steps(e)[0]):
+        raise AssertionError(f"{what} the sides differ by {symbolic.shortened(e)}")
+    raise unsettled(e, what)
+
+
+def unsettled(e, what):
+    """The error for a difference of which nobody knows whether it is 0."""
+    return NotProved(f"{what} left − right, not shown to be 0: {symbolic.shortened(e)}")
 
 
 def prove_steps(walk, left, right, at, what):
@@ -414,7 +421,7 @@ def prove_steps(walk, left, right, at, what):
     difference = sp.sympify(walk.value(left, at)) - walk.value(right, at)
     difference, term_of_sum = sums_in_one(difference)
     if not any(is_zero(opened, walk) for opened in walk.openings(term_of_sum, EVERY)):
-        raise NotProved(f"{what}: the terms of the sums over {EVERY} differ by {term_of_sum}")
+        raise unsettled(term_of_sum, f"{what}: of the terms of the sums over {EVERY},")
     if steps:
         _induction(walk, difference, at[steps[0]][0], what)
     elif not any(is_zero(opened, walk) for opened in walk.openings(difference, 0)):
@@ -427,7 +434,7 @@ def _induction(walk, difference, t, what):
     if any(map(is_of_loss, walk.letters(difference))):
         opened = walk.opened(difference, t)
         if len({name_of(a) for a in walk.letters(opened) if is_of_loss(a)}) > 1:  # each may hold others
-            raise NotProved(f"{what}: the sides differ by {opened}")
+            raise unsettled(opened, f"{what}:")
         refuse(opened, walk, f"{what}:")
     for n in (1, 2):
         if not is_zero(at_n := walk.opened(difference.subs(t, n), 0), walk):
@@ -447,4 +454,4 @@ def _induction(walk, difference, t, what):
         step = walk.opened(difference, t).xreplace({letter.subs(t, t - 1): value.subs(t, t - 1)})
         if is_zero(step, walk):
             return
-    raise NotProved(f"{what}: no induction over {t}; the sides differ by {difference}")
+    raise unsettled(difference, f"{what}: no induction over {t};")
