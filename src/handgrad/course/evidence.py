@@ -6,7 +6,7 @@ from the page, so that nothing is typed twice:
     page = read("05_normalization.ipynb")
     norm = page.given("eq-layer-norm", letters="x (D)")
     norm.prove("eq-layer-norm-dx")
-    norm.holds("eq-norm-bound")
+    norm.holds("eq-invariances")
     assert norm.number("eq-norm-cost", D=512) == counted
 
 ``read``, ``given``, ``prove`` and ``holds`` are statements of their own at the top level of a cell, and use
