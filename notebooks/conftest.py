@@ -5,10 +5,14 @@ which every cell has passed is kept, and the book shows it: see `handgrad.course
 """
 
 import copy
+import tempfile
 from pathlib import Path
+from uuid import uuid4
 
+import nbval.kernel
 import psutil
 import pytest
+from jupyter_client.manager import KernelManager
 from nbval.plugin import IPyNbCell
 
 from handgrad.course import runs
@@ -18,6 +22,20 @@ BEGUN, DONE = pytest.StashKey(), pytest.StashKey()
 PATIENCE = 60  # seconds for what a cell has printed to arrive, when its reply is there
 
 collect_ignore_glob = ["*.mine.ipynb"]  # answers, kept by make exercises
+
+
+def pytest_configure():
+    """Let nbval talk with its kernels through files in the place of ports.
+
+    A port is chosen before the kernel takes it. If another process takes it in between,
+    the kernel starts and is never heard.
+    """
+    nbval.kernel.KernelManager = through_files
+
+
+def through_files(**options):
+    place = f"{tempfile.gettempdir()}/{uuid4()}"
+    return KernelManager(transport="ipc", ip=place, **options)
 
 
 def pytest_collection_modifyitems(items):
