@@ -153,7 +153,6 @@ def test_a_definition_that_is_read_is_ground_of_a_check(path, notebook):
 NOT_JUDGED = {
     "eq-stand-in": "letters that are held still",
     "eq-path-direct": "letters that are held still",
-    "eq-feed-forward-gate": "a prime behind a bracket",
     "eq-feed-forward-parameters": "a condition on sizes",
     "eq-invariances": "an operator at another array",
     "eq-positions-columns": "even and odd cases",

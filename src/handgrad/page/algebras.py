@@ -13,7 +13,7 @@ import sympy as sp
 from sympy import Indexed, IndexedBase, KroneckerDelta
 
 from ..sums import Index, equal, gradient, labels, total
-from .meaning import STEPS, Place, Term, term
+from .meaning import STEPS, Place, Term
 from .reading import DERIVATIVES, entries_of, has_kind
 from .tree import Unreadable
 
@@ -338,30 +338,9 @@ class Symbols(Walk):
         return nested(sizes, [])
 
     def _prod(self, parts, at, lead, held):
-        """The closed form of a product of plain positive numbers, once induction has proved it."""
-        place, body = parts
-        inner, conditions = body.parts if body.kind == "only" else (body, ())
-        low, here = sp.S.Zero, term("place", place)
-        for condition in conditions:
-            if condition.kind != "relation" or condition.parts[:2] != ("from", here):
-                raise Unprovable("a product of every length under a condition")
-            low = self.value(condition.parts[2], at, lead, held)
-        if place.range.known is None or len(place.range.known) != 1 or place.range.known == STEPS:
-            raise Unprovable("a product of every length")
-        k = sp.Symbol("k", integer=True, nonnegative=True)
-        e = sp.factor(self.value(inner, {**at, place: (k,)}, lead, held))
-        if not sp.sympify(low).is_nonnegative or not e.is_positive:
-            raise Unprovable("a product of every length, of factors that are not plainly positive")
-        n = sp.Symbol("n", integer=True, positive=True)
-        found = sp.product(e, (k, low, n - 1))
-        if found.has(sp.Product) or sp.gammasimp(found.subs(n, low).rewrite(sp.gamma)) != 1:
-            raise Unprovable("a product of every length without a closed form")
-        if sp.gammasimp((found.subs(n, n + 1) / found).rewrite(sp.gamma) / e.subs(k, n)) != 1:
-            raise Unprovable("a product of every length without a closed form")
-        return sp.gammasimp(found.rewrite(sp.gamma)).subs(n, self.length(place.range.known[0]))
-
-    def _only(self, parts, at, lead, held):
         raise Unprovable("a product of every length")
+
+    _only = _prod
 
     def _expect(self, parts, at, lead, held):
         """E[e] = e at the mean + ½ Σ variance · ∂²e: exact if no ∂²e by one entry holds the array."""

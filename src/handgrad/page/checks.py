@@ -199,13 +199,13 @@ class Given:
             if statement.opens(CLAIMING):  # it claims what follows from the rest
                 continue
             items = items_of(parse(statement.sides[0]))
-            letter = items and getattr(items[0], "data", "") == "factor" and letter_of(items[0])
+            letter = items and letter_of(items[0])
             known = letter and reading.find(letter._replace(gradient=False))
             if (
                 not letter
                 or letter.gradient
                 or reserved(letter)
-                or (known in reading.definitions or reading.operator(letter)[0] or reading.function(letter))
+                or (known in reading.definitions or reading.operator(letter) or reading.function(letter))
                 and len(items) == 2  # E(h) = … of a known E, a claim
                 or known in reading.definitions
                 and known not in reading.parts
@@ -660,11 +660,7 @@ class _placed:
 def single_letter(tokens):
     """The Letter that a side consists of, else None."""
     items = items_of(parse(tokens))
-    return (
-        letter_of(items[0])
-        if items and len(items) == 1 and getattr(items[0], "data", "") == "factor"
-        else None
-    )
+    return letter_of(items[0]) if items and len(items) == 1 else None
 
 
 def _quantified(condition, behind):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import lark
 
 from .functions import NAMED, named, scripts_of, two_ways
-from .tree import Unreadable, only, parse
+from .tree import Unreadable, form, only, parse
 
 EXTREMES = {"min", "max"}
 LOSSES = ("L", "ell")
@@ -149,6 +149,15 @@ class Letter(NamedTuple):
     above: tuple = ()
     primes: int = 0
 
+    @property
+    def name(self):
+        return self.base + "'" * self.primes
+
+    @property
+    def bare(self):
+        """Whether nothing but primes stands at it, as at an index."""
+        return self == Letter(self.base, primes=self.primes)
+
     def __str__(self):
         return ("d" if self.gradient else "") + self.base + (f" with a {self.accent}" if self.accent else "")
 
@@ -202,10 +211,12 @@ class Definition(NamedTuple):
 # ------------------------------------------------------------------------------------------ letters of a tree
 
 
-def letter_of(factor):
-    """The Letter that a factor is; None if it is something else."""
-    atom, scripts = factor.children[0], factor.children[1:]
-    letter = _letter_of_atom(atom)
+def letter_of(item):
+    """The Letter that a factor is; None if it is something else, or no factor."""
+    if not form(item):
+        return None
+    scripts = item.children[1:]
+    letter = _letter_of_atom(item.children[0])
     if letter is None or any(script.data == "factorial" for script in scripts):
         return None
     below, above, primes = list(letter.below), list(letter.above), letter.primes
@@ -219,8 +230,8 @@ def letter_of(factor):
     return letter._replace(below=tuple(below), above=tuple(above), primes=primes)
 
 
-def _letter_of_atom(atom):
-    kind, children = atom.data, atom.children
+def _letter_of_atom(tree):
+    kind, children = tree.data, tree.children
     if kind in ("letter", "name"):
         return Letter(str(children[0]), "name" if kind == "name" else "")
     if kind == "gradient":
@@ -251,27 +262,25 @@ def words_of(tree):
     if tree.data == "words":
         return str(tree.children[0]).strip()
     factor = only(tree, "factor")
-    if factor is not None and len(factor.children) == 1 and factor.children[0].data == "name":
+    if form(factor) == "name" and len(factor.children) == 1:
         return str(factor.children[0].children[0])
     return None
 
 
 def plain_letter(tree):
     """The Letter if a tree is a single factor that is one, else None."""
-    factor = only(tree, "factor")
-    return factor and letter_of(factor)
+    return letter_of(only(tree, "factor"))
 
 
 def digits(tree):
     """The number that stands alone in a tree, as text; None if it holds something else."""
-    factor = only(tree, "factor")
-    return factor and digits_of(factor)
+    return digits_of(only(tree, "factor"))
 
 
 def in_brackets(tree):
     """What stands in the round brackets that a tree consists of; None for another tree."""
     factor = only(tree, "factor")
-    if factor is not None and len(factor.children) == 1 and factor.children[0].data == "paren":
+    if form(factor) == "paren" and len(factor.children) == 1:
         return factor.children[0].children[0]
     return None
 
@@ -590,17 +599,10 @@ class Sentence:
         items = items_of(tree)
         names = []
         for item in items or [None]:
-            letter = letter_of(item) if item is not None and getattr(item, "data", "") == "factor" else None
-            if (
-                letter is None
-                or letter.below
-                or letter.above
-                or letter.font
-                or letter.accent
-                or letter.gradient
-            ):
+            letter = letter_of(item)
+            if letter is None or not letter.bare:
                 return None
-            names.append(letter.base + "'" * letter.primes)
+            names.append(letter.name)
         return names
 
     # ---- factors
@@ -626,25 +628,23 @@ class Sentence:
             if letter.below:
                 raise Unreadable(f"{name} over an index: only {name}(a, b), of numbers, is read")
             return self.extreme(name, items, bound)
-        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
-        bracket = following is not None and following.children[0].data == "paren"
-        if letter == Letter("sigma") and bracket and self.reading.find(letter) is None:
+        following = items[0] if items else None
+        if letter == Letter("sigma") and form(following) == "paren" and self.reading.find(letter) is None:
             letter = Letter("sigmoid", "name")  # σ(x), where σ is nothing else
-        if following is not None and following.children[0].data == "square" and self.is_array(letter):
+        if form(following) == "square" and self.is_array(letter):
             if any(len(clause.children) == 1 for clause in clauses(following.children[0].children[0])):
                 raise Unreadable(f"{letter}[…]: write an index below, as in x_{{ti}}")
         function = self.reading.function(letter)
         if named(letter) and function is None:
             return self.function(letter, items, bound)
-        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
-        if following is not None and following.children[0].data == "paren" and self.reading.branches:
-            name = self.reading.find(letter) or self.reading.find(letter._replace(font="bold"))
-            if name in self.reading.branches and not letter.gradient:
-                return self.branch(name, letter, following, bound), items[1:]
-        operator, letter = self.reading.operator(letter)
-        if operator is not None and following is not None and following.children[0].data == "paren":
+        if form(following) != "paren":
+            return self.factor(item, bound), items
+        name = self.reading.find(letter) or self.reading.find(letter._replace(font="bold"))
+        if name in self.reading.branches and not letter.gradient:
+            return self.branch(name, letter, following, bound), items[1:]
+        if operator := self.reading.operator(letter):
             return self.operated(operator, letter, following, bound), items[1:]
-        if function is not None and following is not None and following.children[0].data == "paren":
+        if function is not None:
             arguments = [self.expr(c, bound) for c in clauses(following.children[0].children[0])]
             value = self.apply(function, letter.primes, arguments)
             return self.scripts(value, following.children[1:], bound), items[1:]
@@ -663,10 +663,8 @@ class Sentence:
     def indicated(letter, items):
         """The list of relations in 𝟙[s ≤ t], 𝟙{s ≤ t}, 𝟙(s ≤ t) or 𝟙_{s ≤ t}; None for another letter."""
         inside = letter.below[0] if len(letter.below) == 1 else None
-        if not letter.below and items and getattr(items[0], "data", "") == "factor":
-            atom = items[0].children[0]
-            single = len(items[0].children) == 1 and atom.data in ("square", "set", "paren")
-            inside = atom.children[0] if single else None
+        if not letter.below and items and form(items[0]) in ("square", "set", "paren"):
+            inside = items[0].children[0].children[0] if len(items[0].children) == 1 else None
         found = clauses(inside) if inside is not None else []
         return inside if found and all(len(clause.children) > 1 for clause in found) else None
 
@@ -676,7 +674,7 @@ class Sentence:
     def nabla(self, letter, items, bound):
         """∇_𝐗 L, which is d𝐗."""
         by = plain_letter(letter.below[0]) if len(letter.below) == 1 and not letter.above else None
-        loss = letter_of(items[0]) if items and getattr(items[0], "data", "") == "factor" else None
+        loss = letter_of(items[0]) if items else None
         if by is None or loss is None:
             raise Unreadable("∇: expected the loss behind it, and a letter below, as in ∇_x L")
         if self.differentiated(loss):
@@ -688,13 +686,13 @@ class Sentence:
 
     def expected(self, letter, items, bound):
         """E[x], Var(x) or Cov(x, y): over all letters whose law is declared."""
-        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
-        atom = following and following.children[0]
-        if letter.below or letter.above or not atom or atom.data not in ("paren", "square"):
+        following = items[0] if items else None
+        if letter.below or letter.above or form(following) not in ("paren", "square"):
             raise Unreadable(f"{letter.base}: expected a bracket behind it, and no scripts")
-        inside = [self.expr(c, bound) for c in clauses(atom.children[0]) if len(c.children) == 1]
-        if len(inside) != len(clauses(atom.children[0])) or len(inside) != (2 if letter.base == "Cov" else 1):
-            raise Unreadable(f"{letter.base} of {written(atom)!r}")
+        parts = clauses(following.children[0].children[0])
+        inside = [self.expr(c, bound) for c in parts if len(c.children) == 1]
+        if len(inside) != len(parts) or len(inside) != (2 if letter.base == "Cov" else 1):
+            raise Unreadable(f"{letter.base} of {written(following.children[0])!r}")
 
         def mean(x):
             return term("expect", x)
@@ -708,8 +706,8 @@ class Sentence:
 
     def extreme(self, name, items, bound):
         """min(a, b) or max(a, b) of numbers."""
-        atom = items[0].children[0] if items and getattr(items[0], "data", "") == "factor" else None
-        inside = clauses(atom.children[0]) if atom is not None and atom.data == "paren" else []
+        bracket = items and form(items[0]) == "paren"
+        inside = clauses(items[0].children[0].children[0]) if bracket else []
         if len(inside) < 2 or any(len(c.children) > 1 for c in inside):
             raise Unreadable(f"{name}: expected numbers in brackets behind it")
         value = term("extreme", name, tuple(self.scalar(self.expr(c, bound)) for c in inside))
@@ -813,12 +811,12 @@ class Sentence:
             return "sign"
         if item.data == "big":
             return "Σ"
-        letter, atom = letter_of(item), item.children[0]
+        letter = letter_of(item)
         if letter is not None and (named(letter) or letter.font == "name" and letter.base in EXTREMES):
             return "function"
         if digits_of(item) or letter == Letter("pi"):
             return "constant"
-        return "(" if atom.data == "paren" else "factor"
+        return "(" if form(item) == "paren" else "factor"
 
     def rowwise(self, name, a):
         if not isinstance(a, Matrix):
@@ -1023,21 +1021,10 @@ class Sentence:
         for place, script in enumerate(scripts):
             if script.data == "sub":
                 return self.entry_of(value, scripts[place:], bound)
-            if script.data == "prime":
-                value = self.primed(value)
-                continue
             if script.data != "sup":
-                raise Unreadable("a factorial behind a bracket")
+                raise Unreadable(f"a {script.data} behind a bracket")
             value = self.raised(value, script.children[0], bound)
         return value
-
-    def primed(self, value):
-        """(x g(x))′: the derivative by the only letter of a bracket, a free number."""
-        names = set() if isinstance(value, Matrix) else letters_of(value)
-        free = self.reading.numbers.keys() - self.reading.definitions.keys()
-        if len(names) != 1 or not names <= free:
-            raise Unreadable("a prime behind a bracket, in which not one number stands alone as a letter")
-        return term("partial", value, term("entry", names.pop(), ()))
 
     def raised(self, value, tree, bound, entrywise=False):
         if is_turn(tree) and isinstance(value, Matrix):
@@ -1116,9 +1103,8 @@ class Sentence:
 
     def is_call(self, item, behind):
         """Whether it is a letter with the arguments of its definition, or the loss with any, as L(θ)."""
-        both = all(getattr(one, "data", "") == "factor" for one in (item, behind))
-        letter = letter_of(item) if both else None
-        if letter is None or behind.children[0].data != "paren" or len(behind.children) > 1:
+        letter = letter_of(item)
+        if letter is None or form(behind) != "paren" or len(behind.children) > 1:
             return False
         inside = behind.children[0].children[0]
         if letter.base in self.reading.called:
@@ -1128,7 +1114,7 @@ class Sentence:
     @staticmethod
     def partial_of(item):
         """The factor if it is a ∂, else None."""
-        return item if getattr(item, "data", "") == "factor" and item.children[0].data == "partial" else None
+        return item if form(item) == "partial" else None
 
     def derivative(self, item, rest, bound):
         if not rest:
@@ -1142,14 +1128,7 @@ class Sentence:
         items, below = items_of(top), items_of(bottom)
         if items and len(items) == 3 and self.is_call(*items[1:]):
             items = items[:2]
-        if (
-            items
-            and below
-            and all(
-                getattr(i[0], "data", "") == "factor" and i[0].children[0].data == "partial"
-                for i in (items, below)
-            )
-        ):
+        if items and below and form(items[0]) == form(below[0]) == "partial":
             whole = letter_of(below[-1])
             whole = whole and self.reading.whole(whole)
             loss = letter_of(items[-1])
@@ -1197,7 +1176,7 @@ class Sentence:
         items = list(items_of(tree) or [])
         while items:
             sign = items.pop(0)
-            if getattr(sign, "data", "") != "factor" or sign.children[0].data != "partial" or not items:
+            if form(sign) != "partial" or not items:
                 raise Unreadable(f"a derivative by {written(tree)!r}")
             letter = letter_of(items.pop(0))
             if letter is None:
@@ -1352,12 +1331,7 @@ class Sentence:
     def _bracketed_turn(self, tree):
         """The index list of a script such as (h)⊤; None for another."""
         items = items_of(tree)
-        if (
-            items
-            and len(items) == 2
-            and items[1].children[0].data == "top"
-            and items[0].children[0].data == "paren"
-        ):
+        if items and [*map(form, items)] == ["paren", "top"]:
             return items[0].children[0].children[0]
         return None
 
@@ -1443,10 +1417,7 @@ class Sentence:
         found = []
         for clause in [tree] if tree.data == "clause" else clauses(tree) or [tree]:
             items = items_of(clause)
-            letters = items and all(
-                getattr(item, "data", "") == "factor" and (letter_of(item) or digits_of(item))
-                for item in items
-            )
+            letters = items and all(letter_of(item) or digits_of(item) for item in items)
             axis = axes[len(found)] if len(found) < len(axes) else ()
             if letters and not (len(axis) > 1 and len(items) > 1 and digits_of(items[0])):
                 for item in items:
@@ -1460,8 +1431,8 @@ class Sentence:
             self.reading.counts_from(0)
             return int(digits_of(item))
         letter = letter_of(item)
-        name = letter.base + "'" * letter.primes
-        if not letter.below and not letter.above and not letter.font and not letter.accent:
+        name = letter.name
+        if letter.bare:
             if name in bound:
                 return bound[name]
             label = self.reading.find(letter)
@@ -1571,20 +1542,9 @@ def smallest(t):
     return sum(parts) if t.kind == "add" else math.prod(parts)
 
 
-def letters_of(t):
-    """The names of all letters whose entries, gradients or labels stand in a Term, and of indices in use."""
-    if isinstance(t, Place):
-        return {t}
-    if isinstance(t, Term):
-        own = {t.parts[0]} if t.kind in ("entry", "gradient", "label") else set()
-        inner = t.parts[1:] if t.kind in ("let", "apply", "sum", "prod") else t.parts
-        return own.union(*map(letters_of, inner)) - ({t.parts[0]} if t.kind in ("sum", "prod") else set())
-    return set().union(*map(letters_of, t)) if isinstance(t, tuple) else set()
-
-
 def is_gradient(item):
     """Whether an item of a product is dx, a gradient by a letter."""
-    return getattr(item, "data", "") == "factor" and item.children[0].data == "gradient"
+    return form(item) == "gradient"
 
 
 def quotient_of_gradients(tree):
@@ -1605,12 +1565,7 @@ def is_turn(tree):
     if factor is None or len(factor.children) > 1:
         return False
     letter = letter_of(factor)
-    return (
-        factor.children[0].data == "top"
-        or letter is not None
-        and letter.base == "T"
-        and letter.font != "bold"
-    )
+    return form(factor) == "top" or letter is not None and letter.base == "T" and letter.font != "bold"
 
 
 def _sup(tree):
@@ -1619,21 +1574,17 @@ def _sup(tree):
 
 def digits_of(item):
     """The number that a factor is, as text; None for another."""
-    if (
-        getattr(item, "data", "") == "factor"
-        and len(item.children) == 1
-        and item.children[0].data == "number"
-    ):
+    if form(item) == "number" and len(item.children) == 1:
         return str(item.children[0].children[0])
     return None
 
 
 def is_operator(item):
     """Whether an item is ∂/∂x without anything above, which acts on all that follows."""
-    if item.data != "factor" or item.children[0].data != "frac":
+    if form(item) != "frac":
         return False
     top = items_of(item.children[0].children[0])
-    return bool(top) and len(top) == 1 and top[0].children[0].data == "partial"
+    return bool(top) and len(top) == 1 and form(top[0]) == "partial"
 
 
 def written(tree):

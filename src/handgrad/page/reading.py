@@ -32,7 +32,7 @@ from .meaning import (
     words_of,
     written,
 )
-from .tree import GREEK, Unreadable, only, parse, scan
+from .tree import GREEK, Unreadable, form, only, parse, scan
 
 ITEM = re.compile(
     r"(?P<names>[^(<>=]+?)\s*(?P<shape>\([^)]*\))?\s*(?P<kind>>\s*0|<\s*\w+|distribution|"
@@ -356,11 +356,9 @@ class Reading:
             raise Unreadable(f"{label}: expected a definition, a letter = …")
         left, right = statement.sides[0], statement.sides[1]
         items = items_of(parse(left))
-        if items and len(items) == 2 and getattr(items[1], "data", "") == "factor":
+        if items and len(items) == 2 and form(items[1]):
             return self._define_function(items, right, statement, label)
-        letter = (
-            items and len(items) == 1 and getattr(items[0], "data", "") == "factor" and letter_of(items[0])
-        )
+        letter = letter_of(items[0]) if items and len(items) == 1 else None
         if not letter or letter.gradient:
             raise Unreadable(f"{label}: expected a letter on the left, to be defined")
         return self._define_letter(letter, right, statement, label)
@@ -563,19 +561,12 @@ class Reading:
         return name
 
     def operator(self, letter):
-        """The operator that a letter names, LN_ε or f_0, or None; and the letter without its number."""
-        bare = letter._replace(below=tuple(t for t in letter.below if not digits(t)))
-        for whole, rest in ((letter, bare), (letter._replace(below=()), letter)):
-            found = self.operators.get(self.key(whole._replace(above=()), False))
-            if found:
-                return found, rest
-        return None, letter
+        """The operator that a letter names, such as LN_ε; or None."""
+        return self.operators.get(self.key(letter._replace(below=(), above=()), False))
 
     def _define_operator(self, letter, argument, right, label):
-        """LN_ε(𝐱) = x̂, where x̂ is defined by 𝐱 and ε, which are free; or f_0(𝐱) = (2x_1, x_0), of 𝐱 alone."""
+        """LN_ε(𝐱) = x̂, where x̂ is defined by 𝐱 and ε, which are free."""
         value = plain_letter(parse(right))
-        if value is None and not letter.above and all(map(digits, letter.below)):
-            return self._define_map(letter, argument, right, label)
         below = [plain_letter(tree) for tree in letter.below]
         found = [other and self.find(other) for other in (argument, value, *below)]
         name = self.key(letter._replace(below=(), above=()), False)
@@ -588,25 +579,6 @@ class Reading:
         if len(self.definitions[found[1]].places) != 1:
             raise Unreadable(f"{label}: expected a vector as the value of {letter}")
         self.operators[name] = Operator(found[0], tuple(found[2:]), found[1])
-        return name
-
-    def _define_map(self, letter, argument, right, label):
-        name = self.key(letter, False)
-        if name in self.operators or name in self.numbers or self.find(argument) in self.definitions:
-            raise Unreadable(f"{label}: {letter}, or a letter that it depends on, is defined already")
-        sentence = Sentence(self)
-        body = sentence.expr(parse(right), {})
-        if (
-            not isinstance(body, Matrix)
-            or (body.rows.known == ()) == (body.columns.known == ())
-            or sentence.free
-        ):
-            raise Unreadable(f"{label}: expected a vector as the value of {letter}")
-        place = Place("entry", body.rows if body.columns.known == () else body.columns)
-        value, body = f"{name} of its letter", body.entry(*(0 if r.known == () else place for r in body[:2]))
-        self.arrays[value] = Array(value, (place.range.known,))
-        self.definitions[value] = Definition(value, (place,), body, label)
-        self.operators[name] = Operator(self.find(argument), (), value)
         return name
 
     def instance(self, operator, argument, numbers):
@@ -834,8 +806,7 @@ def qualifier(tree):
         return words_of(tree)
     if digits(tree) is not None:
         return digits(tree)
-    factor = only(tree, "factor")
-    if factor is not None and factor.children[0].data == "star":
+    if form(only(tree, "factor")) == "star":
         return "*"
     inner = in_brackets(tree)
     if inner is not None:

@@ -28,12 +28,25 @@ from .meaning import (
     in_brackets,
     is_gradient,
     is_operator,
+    is_turn,
     items_of,
     letter_of,
     written,
 )
 from .reading import ITEM, letter_named, qualifier
-from .tree import CLAIMING, CONDITIONS, DEFINING, Unreadable, by_rows, conditions_in, only, parse, scan, split
+from .tree import (
+    CLAIMING,
+    CONDITIONS,
+    DEFINING,
+    Unreadable,
+    by_rows,
+    conditions_in,
+    form,
+    only,
+    parse,
+    scan,
+    split,
+)
 
 SLACK = 1e-9
 """Relative to the largest finite number of both sides, in float64, after hundreds of operations."""
@@ -252,7 +265,7 @@ class Second:
             return False
         beside = beside or statement.opens(DEFINING)
         items = items_of(parse(statement.sides[0])) or [None]
-        if any(not hasattr(item, "data") or item.data != "factor" for item in items):
+        if not all(map(form, items)):
             return False
         letter = letter_of(items[0])
         if letter is None or letter.gradient or reserved(letter) or len(items) > 2:
@@ -260,12 +273,12 @@ class Second:
         body = parse(statement.sides[1])
         if len(items) == 2:
             name = spelled(letter, letter.base, letter.below, letter.above)
-            if items[1].children[0].data != "paren" or name in self.defined or len(items[1].children) > 1:
+            if form(items[1]) != "paren" or name in self.defined or len(items[1].children) > 1:
                 return False
             arguments = [letter_of(only(c, "factor")) for c in clauses(items[1].children[0].children[0])]
             if any(a is None or a.font for a in arguments):
                 return False  # an operator on arrays
-            self.defined[name] = Defined([a.base + "'" * a.primes for a in arguments], body, True)
+            self.defined[name] = Defined([a.name for a in arguments], body, True)
             return True
         known = self.resolve(letter)
         if known is not None and known[0] in self.defined:
@@ -327,10 +340,10 @@ class Second:
 
     @staticmethod
     def place_name(item):
-        letter = letter_of(item) if getattr(item, "data", "") == "factor" else None
+        letter = letter_of(item)
         if letter is None or letter.below or letter.above or letter.font:
             raise Unjudged("a definition at an index that is no letter")
-        return letter.base + "'" * letter.primes
+        return letter.name
 
     def resolve(self, letter):
         """(name, index trees, scripts above) of a known letter; None for an unknown one."""
@@ -477,8 +490,8 @@ class Second:
     def unit(self, item, items, env):
         """What computes a factor, with its argument from behind it, and the items that are left."""
         letter = letter_of(item)
-        following = items[0] if items and getattr(items[0], "data", "") == "factor" else None
-        bracket = following is not None and following.children[0].data == "paren"
+        following = items[0] if items and form(items[0]) else None
+        bracket = form(following) == "paren"
         if is_operator(item):
             rest = tuple(items)
             return lambda: self.derivative(item.children[0].children[1], self.product(rest, env), env), []
@@ -501,7 +514,7 @@ class Second:
                 return (lambda: self.branch(letter, known, following, env)), items[1:]
             if letter.base == "nabla" and letter.font == "name" and following is not None:
                 by, loss = letter_of(only(letter.below[0], "factor")), letter_of(following)
-                if loss is None or not is_loss_name(loss) or len(items) > 1 and is_bracket(items[1]):
+                if loss is None or not is_loss_name(loss) or len(items) > 1 and form(items[1]) == "paren":
                     raise Unjudged("∇ of something else than the loss")
                 return (lambda: self.letter(by._replace(gradient=True), env)), items[1:]
         return (lambda: self.factor(item, env)), items
@@ -525,7 +538,7 @@ class Second:
             if any(not hasattr(item, "data") for item in rest):
                 raise Unjudged(f"{name} of a sum, with more behind it")
             thunk, items = (lambda: self.big(first, rest, env)), []
-        elif getattr(first, "data", "") == "factor" and first.children[0].data == "paren":
+        elif form(first) == "paren":
             inner = clauses(first.children[0].children[0])
             thunk, scripts, items = (lambda: self.expr(inner[0], env)), first.children[1:], items[1:]
         else:
@@ -597,7 +610,7 @@ class Second:
 
     def expected(self, letter, following, env):
         """E, Var or Cov over all letters with a law, whose two values each occur equally often."""
-        if following is None or following.children[0].data not in ("paren", "square") or letter.below:
+        if form(following) not in ("paren", "square") or letter.below:
             raise Unjudged("an expectation of another form")
         inside = [self.expr(c, env) for c in clauses(following.children[0].children[0])]
 
@@ -709,8 +722,8 @@ class Second:
             if sign in ("∈", "⊆") or len(clause.children) > 3:
                 raise Unjudged("a sum over sets, or between two relations")
             items = items_of(clause.children[0]) or []
-            letters = [letter_of(i) if getattr(i, "data", "") == "factor" else None for i in items]
-            names = [i and i.base + "'" * i.primes for i in letters if i is None or not i.below]
+            letters = map(letter_of, items)
+            names = [i and i.name for i in letters if i is None or not i.below]
             fresh = (
                 bool(names) and len(names) == len(items) and not any(n in bound or n in env for n in names)
             )
@@ -798,10 +811,8 @@ class Second:
         ranges = [self.range_of(t, env) for t in sides]
 
         def side(t, n):
-            letter = letter_of(t) if t.data == "factor" else None
-            index = (
-                letter is not None and not letter.below and len(letter.base) == 1 and letter.base.islower()
-            )
+            letter = letter_of(t)
+            index = letter and not letter.below and len(letter.base) == 1 and letter.base.islower()
             if index and n is not None and self.resolve(letter) is None:
                 return self.index(t, n, env)
             return self.expr(t, env) if t.data != "factor" else self.factor(t, env)
@@ -811,7 +822,7 @@ class Second:
 
     def range_of(self, tree, env):
         """How many values a label or an index has; None for something else, or where it is not known yet."""
-        letter = letter_of(tree) if tree.data == "factor" else None
+        letter = letter_of(tree)
         if letter is not None and not letter.below and not letter.font:
             held = env.get(letter.base)
             if isinstance(held, Pending) and held.value is not None:
@@ -922,10 +933,7 @@ class Second:
         return value
 
     def raised(self, value, tree, env, entry_by_entry=False):
-        factor = only(tree, "factor")
-        turn = factor is not None and len(factor.children) == 1 and factor.children[0].data == "top"
-        letter = letter_of(factor) if factor is not None else None
-        if value.open and (turn or letter is not None and letter.base == "T" and letter.font != "bold"):
+        if value.open and is_turn(tree):
             return turned(value)
         if value.open and not entry_by_entry:
             if digits(tree) == "2" and len(value.open) == 2:
@@ -940,7 +948,7 @@ class Second:
         return both(lambda x, y: x**y, value, exponent)
 
     def letter(self, letter, env):
-        name, powers = letter.base + "'" * letter.primes, letter.above
+        name, powers = letter.name, letter.above
         plain = not letter.font and not letter.accent and not letter.gradient
         if plain and not letter.below and name in env and not (name == "e" and letter.above):
             return self.powered(self.read(name, env), powers, env)
@@ -1037,11 +1045,8 @@ class Second:
     @staticmethod
     def in_both(tree):
         """The index list of a script such as (h)⊤."""
-        items = items_of(tree)
-        pair = items and len(items) == 2 and all(getattr(i, "data", "") == "factor" for i in items)
-        if pair and items[1].children[0].data == "top" and items[0].children[0].data == "paren":
-            return items[0].children[0].children[0]
-        return None
+        items = items_of(tree) or []
+        return items[0].children[0].children[0] if [*map(form, items)] == ["paren", "top"] else None
 
     def block(self, letter, name, items, above, env):
         """W^{(h)}: the part of an axis HK that belongs to h, or an index that stands above."""
@@ -1107,9 +1112,7 @@ class Second:
         found = []
         for clause in [tree] if tree.data == "clause" else clauses(tree) or [tree]:
             items = items_of(clause)
-            single = items and all(
-                getattr(i, "data", "") == "factor" and (letter_of(i) or digits_of(i)) for i in items
-            )
+            single = items and all(letter_of(i) or digits_of(i) for i in items)
             if single and not (len(items) > 1 and digits_of(items[0])):
                 if any(len(digits_of(i) or "") > 1 for i in items):
                     raise Unjudged("a number of several digits as an index")
@@ -1125,8 +1128,7 @@ class Second:
             if digits_of(item):
                 self.count_from(0)
                 return self.number(digits_of(item))
-            name = letter.base + "'" * letter.primes
-            bare = not letter.below and not letter.above and not letter.font and not letter.accent
+            name, bare = letter.name, letter.bare
             if bare and name in env:
                 held = env[name]
                 if isinstance(held, Pending) and held.value is None and n is not None:
@@ -1162,7 +1164,7 @@ class Second:
         parts = [part.children for part in item.iter_subtrees() if part.data == "product"]
         sizes, letters = [], []
         for items in parts:
-            found = [i for i in items if getattr(i, "data", "") == "factor"]
+            found = [*filter(form, items)]
             numbers = [i for i in found if digits_of(i) or written(i) in self.sizes]
             if len(items) == len(found) == 2 and len(numbers) == 1:
                 (other,) = [i for i in found if i not in numbers]
@@ -1350,10 +1352,10 @@ class Second:
         top, bottom = atom.children
         items = items_of(top)
         below = items_of(bottom)
-        if items and below and is_partial(items[0]) and is_partial(below[0]):
+        if items and below and form(items[0]) == form(below[0]) == "partial":
             letter = letter_of(items[1]) if len(items) == 2 else None
             loss = letter is not None and is_loss_name(letter)
-            if len(items) > 2 and is_bracket(items[2]):
+            if len(items) > 2 and form(items[2]) == "paren":
                 raise Unjudged("a loss with its arguments")
             if loss and (letter_of(below[-1]).font or self.resolve(letter) is None):
                 if len(below) != 2:
@@ -1375,7 +1377,7 @@ class Second:
         """∂value/∂x_j, each entry by each, from torch."""
         items, found = list(items_of(bottom)), []
         while items:
-            if not is_partial(items.pop(0)) or not items:
+            if form(items.pop(0)) != "partial" or not items:
                 raise Unjudged("a derivative by something else")
             letter = letter_of(items.pop(0))
             twice = bool(letter.above) and digits(letter.above[-1]) == "2"
@@ -1424,16 +1426,8 @@ class Pending:
         self.name, self.value = name, None
 
 
-def is_bracket(item):
-    return getattr(item, "data", "") == "factor" and item.children[0].data == "paren"
-
-
 def is_loss_name(letter):
     return letter.base in LOSSES and letter == Letter(letter.base, letter.font) and letter.font in ("", "cal")
-
-
-def is_partial(item):
-    return getattr(item, "data", "") == "factor" and item.children[0].data == "partial"
 
 
 # ------------------------------------------------------------------------------------------------ the verdict

@@ -71,7 +71,7 @@ class Shapes:
 
 def _letter(factor, gradients=True):
     """The letter of a factor, or that whose gradient it is; without `gradients` None for a gradient."""
-    letter = letter_of(factor) if getattr(factor, "data", "") == "factor" else None
+    letter = letter_of(factor)
     if letter and letter.gradient and not gradients:
         return None
     return letter and letter._replace(gradient=False)

@@ -543,36 +543,29 @@ def _parsed(tokens):
                 raise Unreadable("braces { } around several factors or terms are not printed: write brackets")
         for script in scripts:
             above = only(script.children[0], "factor") if script.data == "sup" else None
-            if above is not None and above.children[0].data == "square":
+            if form(above) == "square":
                 raise Unreadable(
                     "a square bracket as an exponent: write x^2 for a power, x^{(2)} for an index"
                 )
     for product in tree.find_data("product"):
         for before, behind in zip(product.children, product.children[1:]):
-            if (
-                _numeral(before)
-                and getattr(behind, "data", "") == "factor"
-                and behind.children[0].data == "frac"
-            ):
-                if all(_numeral(only(part, "factor")) for part in behind.children[0].children):
+            if form(before) == "number" and form(behind) == "frac":
+                if all(form(only(part, "factor")) == "number" for part in behind.children[0].children):
                     raise Unreadable(
                         "a number before a fraction of numbers, such as 2½, or 2 · ½? Write a dot"
                     )
     return tree
 
 
-def _numeral(factor):
-    return getattr(factor, "data", "") == "factor" and factor.children[0].data == "number"
+def form(item):
+    """What a factor is made of: "letter", "paren", "frac"; "" for a sign, a sum, or nothing at all."""
+    return item.children[0].data if getattr(item, "data", "") == "factor" else ""
 
 
 def _braced_sign(product):
     """Whether a product, the first of its terms, opens with {-x}, whose braces only keep the sign near."""
     first = product.children[0] if getattr(product, "data", "") == "product" else None
-    if (
-        getattr(first, "data", "") != "factor"
-        or len(first.children) > 1
-        or first.children[0].data != "braced"
-    ):
+    if form(first) != "braced" or len(first.children) > 1:
         return False
     inner = first.children[0].children[0]
     return len(inner.children) == 2 and not hasattr(inner.children[0], "data")
