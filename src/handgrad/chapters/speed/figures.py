@@ -60,13 +60,13 @@ def sweeps(steps):
     return fig
 
 
-def chain(record):
-    """Milliseconds of a chain by each way, forward and backward: the record of `benchmarks.ideas`."""
-    ways = [row["way"] for row in record["forward"]]
+def chain(record, ways=None):
+    """Milliseconds of a chain by some ways or all, forward and backward: the record of `benchmarks.ideas`."""
+    ways = ways or [row["way"] for row in record["forward"]]
     fig, ax = subplots(size=(WIDTH, 0.55 * len(ways) + 1.2))
     looks = {"forward": ("blue", "", -0.19), "backward": ("orange", "//", 0.19)}
     for direction, (colour, hatch, shift) in looks.items():
-        rows = [row for row in record[direction] if row["seconds"]]
+        rows = [row for row in record[direction] if row["way"] in ways and row["seconds"]]
         places = [ways.index(row["way"]) + shift for row in rows]
         taken = [1e3 * row["seconds"] for row in rows]
         ax.barh(places, taken, 0.36, color=COLOUR[colour], hatch=hatch, ec="white", label=direction)
