@@ -79,6 +79,12 @@ class Walk:
         values = [self.value(a, at, lead, held) for a in arguments]
         return self.defined(definition, order, values, lead, held)
 
+    def _sum(self, parts, at, lead, held):
+        place, body = parts
+        if place.range.known is None:
+            raise Unreadable(f"nothing says what the index {place} of a sum runs over")
+        return self.over_all([place.range.known], lambda i: self.value(body, {**at, place: i}, lead, held))
+
     def _choose(self, parts, at, lead, held):
         (one,) = self.index(parts[0], at, lead, held)
         return self.choose(one, [lambda t=t: self.value(t, at, lead, held) for t in parts[1]])
@@ -131,16 +137,18 @@ class Walk:
         definition = self.reading.definitions.get(name)
         if definition is None or name in held:
             if definition is None:
-                axes = len(self.reading.array(name).axes)
-                more = min(len(lead), max(0, axes - len(indices)))
-                indices = (*lead[len(lead) - more :], *indices)
-                return self.free(name, indices, held)
+                return self.free(name, self.led(name, indices, lead), held)
             return self.kept(name, (*lead, *indices), held)
         own = len(definition.places)
         whole = (*lead, *indices)
         if len(whole) < own:
             raise Unreadable(f"{name}: expected {own} indices, got {len(indices)}")
         return self.unfolded(definition, whole[: len(whole) - own], whole[len(whole) - own :], held)
+
+    def led(self, name, indices, lead):
+        """Indices with the leading ones before them, as far as the letter has axes for these."""
+        more = min(len(lead), max(0, len(self.reading.array(name).axes) - len(indices)))
+        return (*lead[len(lead) - more :], *indices)
 
     def bound(self, places, indices):
         at = {}
@@ -259,16 +267,10 @@ class Symbols(Walk):
     def function(self, name, x):
         if name == "rint":
             raise Unprovable("rounding to integers")
-        if name == "erf":
-            return sp.erf(x)
         if name == "ln" and (deltas := _deltas(x)):  # ln(a + b δ) is ln(a + b) if δ = 1, ln a if δ = 0
             one, none = (self.function(name, x.xreplace({deltas[0]: sp.Integer(v)})) for v in (1, 0))
             return deltas[0] * one + (1 - deltas[0]) * none
-        return (
-            {"ln": sp.log, "abs": sp.Abs, "sign": sp.sign}.get(name)(x)
-            if name in ("ln", "abs", "sign")
-            else getattr(sp, name)(x)
-        )
+        return getattr(sp, {"ln": "log", "abs": "Abs"}.get(name, name))(x)
 
     def extreme(self, name, values):
         return {"min": sp.Min, "max": sp.Max}[name](*values)
@@ -314,28 +316,10 @@ class Symbols(Walk):
         return sp.sympify(e)  # a definition may take any number; an array refuses it, see `symbol`
 
     def label(self, name, indices, lead):
-        array = self.reading.array(name)
-        more = len(array.axes) - len(indices)
-        indices = (*lead[len(lead) - more :], *indices) if more else indices
-        size = math.prod(map(self.length, array.below))
+        size = math.prod(map(self.length, self.reading.array(name).below))
         base = labels(name, size)
-        flat = tuple(i for index in indices for i in index)
+        flat = tuple(i for index in self.led(name, indices, lead) for i in index)
         return base[flat] if flat else Index(f"label {name}", size)
-
-    def _sum(self, parts, at, lead, held):
-        place, body = parts
-        if place.range.known is None:
-            raise Unreadable(f"nothing says what the index {place} of a sum runs over")
-        sizes = [self.length(s) for s in place.range.known]
-
-        def nested(rest, index):
-            if not rest:
-                return self.value(body, {**at, place: tuple(index)}, lead, held)
-            if rest[0].is_Integer:
-                return sum((nested(rest[1:], [*index, sp.Integer(n)]) for n in range(rest[0])), sp.S.Zero)
-            return total(lambda i: nested(rest[1:], [*index, i]), rest[0])
-
-        return nested(sizes, [])
 
     def _prod(self, parts, at, lead, held):
         raise Unprovable("a product of every length")
@@ -382,23 +366,18 @@ class Symbols(Walk):
         return atom == sp.Symbol(name, real=True)
 
     def over_all(self, axes, f):
-        def nested(rest, done):
-            if not rest:
-                return f(*done)
-            sizes = [self.length(s) for s in rest[0]]
+        sizes = [self.length(size) for axis in axes for size in axis]
 
-            def inner(sizes, index):
-                if not sizes:
-                    return nested(rest[1:], [*done, tuple(index)])
-                if sizes[0].is_Integer:
-                    return sum(
-                        (inner(sizes[1:], [*index, sp.Integer(n)]) for n in range(sizes[0])), sp.S.Zero
-                    )
-                return total(lambda i: inner(sizes[1:], [*index, i]), sizes[0])
+        def nested(index):
+            if len(index) == len(sizes):
+                rest = iter(index)
+                return f(*(tuple(itertools.islice(rest, len(axis))) for axis in axes))
+            size = sizes[len(index)]
+            if size.is_Integer:
+                return sum((nested((*index, sp.Integer(n))) for n in range(size)), sp.S.Zero)
+            return total(lambda i: nested((*index, i)), size)
 
-            return inner(sizes, [])
-
-        return nested(list(axes), [])
+        return nested(())
 
     def symbol(self, name, indices, positive=False):
         flat = tuple(i for index in indices for i in index)
@@ -764,11 +743,9 @@ class Numbers(Walk):
         return with_steps and self.flat(places, at, lead, held)[0][0] > self.sizes["steps"]
 
     def label(self, name, indices, lead):
-        array = self.reading.array(name)
-        more = len(array.axes) - len(indices)
-        if more > len(lead):
-            raise Unreadable(f"the label {name} with {len(indices)} indices, of {len(array.axes)}")
-        indices = (*lead[len(lead) - more :], *indices) if more else indices
+        axes, indices = len(self.reading.array(name).axes), self.led(name, indices, lead)
+        if axes > len(indices):
+            raise Unreadable(f"the label {name} with {len(indices)} indices, of {axes}")
         return int(self.given[name][self.whole(name, indices)])
 
     def whole(self, name, indices):
@@ -798,12 +775,6 @@ class Numbers(Walk):
         if range_.known is None:
             raise Unreadable("nothing says what an index of a sum runs over")
         return itertools.product(*map(self.run, range_.known))
-
-    def _sum(self, parts, at, lead, held):
-        place, body = parts
-        every = list(self.every(place.range))
-        terms = [self.value(body, {**at, place: index}, lead, held) for index in every]
-        return sum(terms[1:], terms[0])
 
     def _prod(self, parts, at, lead, held):
         place, body = parts

@@ -23,7 +23,19 @@ from .algebras import (
     with_examples,
 )
 from .functions import reserved
-from .meaning import Place, Range, Sentence, Term, items_of, letter_of, number, show_range, written
+from .meaning import (
+    Place,
+    Range,
+    Sentence,
+    Term,
+    items_of,
+    letter_of,
+    number,
+    places_of,
+    show_range,
+    subterms,
+    written,
+)
 from .reading import DERIVATIVES, Reading, entries_of, has_kind, names_in
 from .shapes import Shapes
 from .steps import Steps, has_steps, prove_steps
@@ -687,32 +699,6 @@ def _size_product(reading, side):
     return tuple(sorted(found, key=lambda size: isinstance(size, int)))
 
 
-def places_of(t, bound=False):
-    """The indices of a Term that no sum binds; all of them if so asked."""
-    found, everywhere = {}, bound
-
-    def walk(x, bound):
-        if isinstance(x, Place):
-            if x not in bound:
-                found[x] = None
-        elif isinstance(x, Term):
-            if x.kind in ("sum", "prod"):
-                if everywhere:
-                    found[x.parts[0]] = None
-                walk(x.parts[1], bound | {x.parts[0]})
-            elif x.kind == "let":
-                walk(x.parts[2], bound)
-            else:
-                for part in x.parts:
-                    walk(part, bound)
-        elif isinstance(x, tuple) and not hasattr(x, "_fields"):
-            for part in x:
-                walk(part, bound)
-
-    walk(t, frozenset())
-    return found
-
-
 def _indices(reading, *terms):
     """Symbols for the free indices of some terms."""
     walk, at = Symbols(reading), {}
@@ -733,9 +719,9 @@ def _free_number(t):
 
 def _compared(t):
     """The letters that a Term compares with something, or takes the sign of."""
-    if isinstance(t, Term) and (t.kind == "relation" or t.kind == "function" and t.parts[0] == "sign"):
-        return [part.parts[0] for part in t.parts[1:] if isinstance(part, Term) and part.kind == "entry"]
-    return [name for part in t for name in _compared(part)] if isinstance(t, tuple) else []
+    signs = [one for one in subterms(t) if one.kind == "relation" or one.parts[0] == "sign"]
+    parts = [part for one in signs for part in one.parts[1:] if isinstance(part, Term)]
+    return [part.parts[0] for part in parts if part.kind == "entry"]
 
 
 def _signs(reading, restrictions):
@@ -834,20 +820,18 @@ def _smooth(walk, signs):
 
 def _occurs(reading, t):
     """Refuse derivatives by letters that what is differentiated does not hold: they would be 0 by mistake."""
-    if isinstance(t, Term):
-        if t.kind == "gradient" and t.parts[0] not in (reading.output, *_reached(reading, reading.loss)):
-            if t.parts[0] not in _reached(reading, reading.output):
-                raise Unreadable(f"a derivative by {t.parts[0]} of a loss in which it does not occur")
-        if t.kind == "partial":
-            names = {name for _, name, _ in entries_of(t.parts[0])}
-            if t.parts[1].parts[0] not in names.union(*(_reached(reading, name) for name in names)):
-                name = t.parts[1].parts[0]
-                raise Unreadable(f"a derivative by {name} of something in which it does not occur")
-        for part in t.parts:
-            _occurs(reading, part)
-    elif isinstance(t, tuple):
-        for part in t:
-            _occurs(reading, part)
+    for one in subterms(t):
+        if one.kind == "gradient":
+            name, whole = one.parts[0], "a loss"
+            held = {reading.output, *_reached(reading, reading.loss), *_reached(reading, reading.output)}
+        elif one.kind == "partial":
+            name, whole = one.parts[1].parts[0], "something"
+            inside = {inner for _, inner, _ in entries_of(one.parts[0])}
+            held = inside.union(*(_reached(reading, inner) for inner in inside))
+        else:
+            continue
+        if name not in held:
+            raise Unreadable(f"a derivative by {name} of {whole} in which it does not occur")
 
 
 def _reached(reading, name):

@@ -137,6 +137,16 @@ class Matrix(NamedTuple):
     def single(self):
         return self.rows.known == () and self.columns.known == ()
 
+    @property
+    def vector(self):
+        """Whether one of its axes has length 1."""
+        return () in (self.rows.known, self.columns.known)
+
+    @property
+    def upright(self):
+        """A vector as a column."""
+        return self if self.columns.known == () else self.turned
+
 
 class Letter(NamedTuple):
     """A letter as printed: its font, hat, d, and what stands above and below it."""
@@ -393,7 +403,7 @@ class Sentence:
 
     def combine(self, a, b, operation):
         if operation == "SLASH":
-            if isinstance(b, Matrix) and not b.single and () not in (b.rows.known, b.columns.known):
+            if isinstance(b, Matrix) and not b.vector:
                 raise Unreadable("a quotient by a matrix")
             if isinstance(b, Matrix) and not b.single:  # a vector: entry by entry
                 return self.both(over, a, b)
@@ -405,7 +415,7 @@ class Sentence:
                 return self.each(lambda x: times(x, b), a)
             return self.each(lambda x: times(a, x), b)
         if operation == "TIMES":
-            if any(() not in (m.rows.known, m.columns.known) for m in (a, b)):
+            if not (a.vector and b.vector):
                 raise Unreadable("A · B of matrices: write A B for their product, ⟨A, B⟩ for the inner one")
             return self.inner(a, b)
         return self.matmul(a, b)
@@ -429,7 +439,7 @@ class Sentence:
 
     def inner(self, a, b):
         """The sum of the products of all entries."""
-        if a.rows.known != b.rows.known and () in (a.rows.known, a.columns.known):
+        if a.rows.known != b.rows.known and a.vector:
             b = b.turned if (a.rows.known == ()) != (b.rows.known == ()) else b
         a.rows.join(b.rows, "an inner product")
         a.columns.join(b.columns, "an inner product")
@@ -505,7 +515,7 @@ class Sentence:
                 before_it = {*self.free}
                 condition = self.condition(clause, inside)
                 self.compared |= {*self.free} - before_it  # Σ_{i<j}, where j was not named before
-                if not free_places(condition) & {*places}:
+                if not places_of(condition).keys() & {*places}:
                     raise Unreadable(f"{written(clause)!r} below a sum names no index that it runs over")
                 conditions.append(condition)
         body = self.product(rest, inside)
@@ -732,9 +742,9 @@ class Sentence:
         arguments = []
         for clause in clauses(following.children[0].children[0]):
             value = self.expr(clause, bound) if len(clause.children) == 1 else None
-            if not isinstance(value, Matrix) or () not in (value.rows.known, value.columns.known):
+            if not isinstance(value, Matrix) or not value.vector:
                 raise Unreadable(f"{letter}: expected vectors in the brackets")
-            arguments.append(value if value.columns.known == () else value.turned)
+            arguments.append(value.upright)
         self.reading.applied(name, arguments)
         array = self.reading.array(name)
         if self.reading.find(letter) and self.reading.resolve(letter)[1]:
@@ -748,10 +758,10 @@ class Sentence:
         if letter.above or letter.gradient or len(inner) != 1 or len(letter.below) != len(operator.numbers):
             raise Unreadable(f"{letter}: expected what its definition shows, one array in brackets")
         argument = self.expr(inner[0], bound)
-        if not isinstance(argument, Matrix) or () not in (argument.rows.known, argument.columns.known):
+        if not isinstance(argument, Matrix) or not argument.vector:
             raise Unreadable(f"{letter}: expected a vector in the brackets")
         numbers = [self.scalar(self.expr(tree, bound)) for tree in letter.below]
-        name = self.reading.instance(operator, argument, numbers)
+        name = self.reading.instance(operator, argument.upright, numbers)
         array = self.reading.array(name)
         value = self.open("entry", name, ((), array.axes[-1:]), array, 1)
         return self.scripts(value, following.children[1:], bound)
@@ -822,20 +832,19 @@ class Sentence:
         if not isinstance(a, Matrix):
             raise Unreadable(f"{name}: expected an array")
         if name in ("mean", "lse", "logsumexp"):
-            if () not in (a.rows.known, a.columns.known):
+            if not a.vector:
                 raise Unreadable(
                     f"{name} of a matrix: write it by entries, with a sum over the index that is meant"
                 )
-            k = Place("k", a.rows if a.columns.known == () else a.columns)
-            one = a.entry(k, 0) if a.columns.known == () else a.entry(0, k)
+            k = Place("k", a.upright.rows)
+            one = a.upright.entry(k, 0)
             if name == "mean":
                 return over(term("sum", k, one), term("sum", Place("k", k.range), UNIT))
             return term("function", "ln", term("sum", k, term("function", "exp", one)))
         if name == "diag":
-            if () not in (a.rows.known, a.columns.known):
+            if not a.vector:
                 raise Unreadable("diag of a matrix: expected a vector; A_jj are the entries of its diagonal")
-            vector = a if a.columns.known == () else a.turned
-            side = vector.rows
+            vector, side = a.upright, a.upright.rows
 
             def entry(i, j):
                 return times(term("delta", i, j), vector.entry(i, 0)) if i is not j else vector.entry(i, 0)
@@ -1034,7 +1043,7 @@ class Sentence:
         if not isinstance(value, Matrix) or entrywise:
             exponent = self.scalar(self.expr(tree, bound))
             return self.each(lambda x: power(x, exponent), value)
-        if () in (value.rows.known, value.columns.known):
+        if value.vector:
             return self.raised(value, tree, bound, entrywise=True)
         if digits(tree) == "2":
             return self.matmul(value, value)
@@ -1059,7 +1068,7 @@ class Sentence:
             raise Unreadable("a norm of a number")
         squares = self.all(lambda i, j: power(value.entry(i, j), number(2)), value.rows, value.columns)
         names = [written(s.children[0]) for s in scripts if s.data == "sub"]
-        if "F" not in names and () not in (value.rows.known, value.columns.known):
+        if "F" not in names and not value.vector:
             raise Unreadable(
                 "‖·‖ of a matrix: write ‖·‖_F for the root of all squares, the others are not read"
             )
@@ -1161,9 +1170,9 @@ class Sentence:
         """∂y/∂X: of a number an array of the shape of X; of two vectors the Jacobian, whose rows are y's."""
         if not isinstance(value, Matrix):
             return Matrix(target.rows, target.columns, lambda i, j: self.nested(value, [target.entry(i, j)]))
-        if any(() not in (a.rows.known, a.columns.known) for a in (value, target)):
+        if not (value.vector and target.vector):
             raise Unreadable("a derivative of a matrix, or by one: write it by entries, ∂y_i/∂x_jk")
-        value, target = (a if a.columns.known == () else a.turned for a in (value, target))
+        value, target = value.upright, target.upright
 
         def entry(i, j):
             return self.nested(value.entry(i, 0), [target.entry(j, 0)])
@@ -1488,15 +1497,27 @@ def stretched(a, b):
     return a
 
 
-def free_places(t):
-    """The indices of a Term that no sum binds."""
+def subterms(t):
+    """All Terms in a Term, itself first; also those of a function's definition that it uses."""
+    if isinstance(t, Term):
+        yield t
+    if isinstance(t, tuple):
+        for part in t:
+            yield from subterms(part)
+
+
+def places_of(t, bound=False):
+    """The indices of a Term that no sum binds, in order; all of them if so asked."""
     if isinstance(t, Place):
-        return {t}
-    if isinstance(t, Term) and t.kind in ("sum", "prod"):
-        return free_places(t.parts[1]) - {t.parts[0]}
-    if isinstance(t, Definition) or not isinstance(t, tuple):
-        return set()
-    return set().union(*map(free_places, t))
+        return {t: None}
+    if not isinstance(t, tuple) or isinstance(t, Definition):
+        return {}
+    found = {}
+    for part in t:
+        found |= places_of(part, bound)
+    if isinstance(t, Term) and t.kind in ("sum", "prod") and not bound:
+        found.pop(t.parts[0], None)
+    return found
 
 
 def is_number_in(place, t):
@@ -1525,7 +1546,7 @@ def with_places(t, new):
 
 def ranges_in(t):
     """What the indices of a Term run over."""
-    return {place.range.known for place in free_places(t)}
+    return {place.range.known for place in places_of(t)}
 
 
 def smallest(t):

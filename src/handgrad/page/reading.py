@@ -22,11 +22,12 @@ from .meaning import (
     Term,
     clauses,
     digits,
-    free_places,
     in_brackets,
     items_of,
     letter_of,
+    places_of,
     plain_letter,
+    subterms,
     term,
     with_places,
     words_of,
@@ -159,7 +160,7 @@ class Reading:
             argument.rows.join(Range(self.arrays[slope].axes[1]), f"the argument of {name}")
             probe, m = Place("entry"), Place("m", argument.rows)
             point.append(repr(argument.entry(probe, 0)))
-            if free_places(argument.entry(probe, 0)) - {probe}:
+            if places_of(argument.entry(probe, 0)).keys() - {probe}:
                 raise Unreadable(f"{name} at an array with an index of its own")
             product = Term("mul", (Term("entry", (slope, (k, m))), argument.entry(m, 0)))
             parts.append(Term("sum", (m, product)))
@@ -604,13 +605,11 @@ class Reading:
             if name in self.definitions:
                 old = self.definitions[name]
                 self.definitions[new] = old._replace(name=new, body=with_names(old.body, renamed))
-        length = argument.rows if argument.columns.known == () else argument.columns
-        length.join(Range(self.array(operator.argument).axes[-1]), f"the argument in brackets, {mark}")
-        place = Place("entry", length)
-        at = [0 if r.known == () else place for r in (argument.rows, argument.columns)]
-        bodies = [((place,), argument.entry(*at)), *[((), number) for number in numbers]]
+        argument.rows.join(Range(self.array(operator.argument).axes[-1]), f"the argument in brackets, {mark}")
+        place = Place("entry", argument.rows)
+        bodies = [((place,), argument.entry(place, 0)), *[((), number) for number in numbers]]
         for name, (places, body) in zip(free, bodies):
-            if free_places(body) - set(places):
+            if places_of(body).keys() - {*places}:
                 raise Unreadable("an operator at an array with an index of its own")
             self.definitions[name + mark] = Definition(name + mark, places, body)
         return operator.result + mark
@@ -740,25 +739,14 @@ def flat(places):
 
 def entries_of(t):
     """The entries of arrays in a Term: (kind, name, number of indices)."""
-    if isinstance(t, Term):
-        if t.kind in ("entry", "gradient"):
-            yield t.kind, t.parts[0], len(t.parts[1])
-        if t.kind == "label":
-            yield "label", t.parts[0], len(t.parts[1])
-        if t.kind == "let":
-            yield from entries_of(t.parts[0].body)
-        for part in t.parts:
-            yield from entries_of(part)
-    elif isinstance(t, tuple) and not isinstance(t, Definition):
-        for part in t:
-            yield from entries_of(part)
+    for one in subterms(t):
+        if one.kind in ("entry", "gradient", "label"):
+            yield one.kind, one.parts[0], len(one.parts[1])
 
 
 def has_kind(t, *kinds):
     """Whether a Term is of one of these kinds, or has a part that is."""
-    if isinstance(t, Term) and t.kind in kinds:
-        return True
-    return isinstance(t, tuple) and any(has_kind(part, *kinds) for part in t)
+    return any(one.kind in kinds for one in subterms(t))
 
 
 DERIVATIVES = "gradient", "partial"
@@ -767,15 +755,15 @@ DERIVATIVES = "gradient", "partial"
 
 def names_in(t):
     """The names of all letters in a Term, also of those whose gradient is taken, or that are held."""
-    if isinstance(t, Term) and t.kind == "held":
-        return [*t.parts[0], *names_in(t.parts[1])]
-    if isinstance(t, Term) and t.kind in ("entry", "gradient", "label"):
-        return [t.parts[0], *names_in(t.parts[1])]
-    if isinstance(t, Definition):
-        return [t.name, *names_in(t.body)]
-    if isinstance(t, Term) and t.kind == "apply":
-        return [t.parts[0], *names_in(t.parts[2])]
-    return [name for part in t for name in names_in(part)] if isinstance(t, tuple) else []
+    found = []
+    for one in subterms(t):
+        if one.kind in ("entry", "gradient", "label", "apply"):
+            found.append(one.parts[0])
+        elif one.kind == "held":
+            found += one.parts[0]
+        elif one.kind == "let":
+            found.append(one.parts[0].name)
+    return found
 
 
 def with_names(t, new):

@@ -60,6 +60,8 @@ SPOKEN = {
     r"\forall": "for all", r"\implies": "so", r"\Rightarrow": "so", r"\Longrightarrow": "so",
 }  # fmt: skip
 """Signs that are read as words."""
+BETWEEN = {"RELATION", "PLUS", "MINUS", "SLASH", "TIMES", "ENTRYWISE"}
+"""What stands between two parts of one statement, so that a line does not end beside it."""
 OPENING = {"STILL", "OPEN", "SQUARE", "LBRACE", "ANGLE", "ABS", "NORM", "BEGIN", "SET"}
 CLOSING = {"HELD", "CLOSE", "ERAUQS", "RBRACE", "ELGNA", "SBA", "MRON", "END", "TES"}
 
@@ -335,21 +337,8 @@ def split(tex):
             continue
         if token.type in ("ROW", "SPACE"):
             following = next((t for t in tokens[place + 1 :] if t.type not in ("SPACE", "ROW")), None)
-            goes_on = following is not None and following.type in (
-                "RELATION",
-                "PLUS",
-                "MINUS",
-                "SLASH",
-                "TIMES",
-            )
-            unfinished = parts[-1] and parts[-1][-1].type in (
-                "RELATION",
-                "PLUS",
-                "MINUS",
-                "SLASH",
-                "ENTRYWISE",
-            )
-            if parts[-1] and (goes_on or unfinished):
+            goes_on = following is not None and following.type in BETWEEN
+            if parts[-1] and (goes_on or parts[-1][-1].type in BETWEEN):
                 continue
         if parts[-1]:
             parts.append([])
@@ -402,10 +391,8 @@ def conditions_in(statements):
 
 def _one_letter(tokens):
     depths = itertools.accumulate(_LEVEL.get(token.type, 0) for token in tokens)
-    return [t.type for t, depth in zip(tokens, depths) if depth == 0 and t.type in ("LETTER", "FONT")] in (
-        ["LETTER"],
-        ["FONT"],
-    )
+    letters = [t for t, depth in zip(tokens, depths) if depth == 0 and t.type in ("LETTER", "FONT")]
+    return len(letters) == 1
 
 
 def by_rows(statements):
