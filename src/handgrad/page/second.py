@@ -140,8 +140,10 @@ def times(a, b):
     return both(lambda x, y: x * y, a, b)._replace(eye=a.eye or b.eye)
 
 
-def summed(value, name):
-    return Value(value.t.sum(value.names.index(name)), tuple(n for n in value.names if n != name))
+def summed(value, name, how="sum"):
+    """A value summed over an axis; how: or what else torch makes of its entries, such as "prod"."""
+    rest = tuple(n for n in value.names if n != name)
+    return Value(getattr(value.t, how)(value.names.index(name)), rest)
 
 
 def renamed(value, new):
@@ -598,10 +600,7 @@ class Second:
         if name in ("mean", "lse", "logsumexp"):
             if len(value.open) > 1:
                 raise Unjudged(f"{name} of a matrix")
-            (axis,) = value.open
-            if name == "mean":
-                return summed(value, axis)._replace(t=value.t.mean(value.names.index(axis)))
-            return summed(value, axis)._replace(t=value.t.logsumexp(value.names.index(axis)))
+            return summed(value, *value.open, "mean" if name == "mean" else "logsumexp")
         axis = "row" if name == "colsum" or "column" not in value.names else "column"
         dim = value.names.index(axis)
         if name == "softmax":
@@ -615,10 +614,7 @@ class Second:
         inside = [self.expr(c, env) for c in clauses(following.children[0].children[0])]
 
         def mean(value):
-            if "ω" not in value.names:
-                return value
-            axis = value.names.index("ω")
-            return Value(value.t.mean(axis), tuple(n for n in value.names if n != "ω"))
+            return summed(value, "ω", "mean") if "ω" in value.names else value
 
         value = mean(inside[0])
         if letter.base != "E":
@@ -783,11 +779,7 @@ class Second:
             name = pending.name
             if name not in value.names:
                 value = both(lambda x, y: x + 0 * y, value, pending.value)
-            if kind == "SUM":
-                value = summed(value, name)
-            else:
-                axis = value.names.index(name)
-                value = Value(value.t.prod(axis), tuple(n for n in value.names if n != name))
+            value = summed(value, name, kind.lower())
         return value
 
     def read(self, name, env):
