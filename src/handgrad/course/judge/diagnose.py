@@ -7,7 +7,9 @@ of; a change after which more is right; two edits of the right answer; a line th
 right values. The place is the learner's line, if one is known.
 """
 
+import contextlib
 import functools
+import io
 import warnings
 from dataclasses import replace
 
@@ -53,9 +55,10 @@ def diagnose(answer, search, given, only_raises=False):
     """The Finding for the results `given` of an answer, for each case {output: array or exception}; or None.
 
     only_raises: nothing is wrong but that it raises; an edit of the right answer that raises as well would
-    explain nothing.
+    explain nothing. What the answer prints in a thousand trials is not heard.
     """
-    with np.errstate(all="ignore"), warnings.catch_warnings():
+    silence = contextlib.redirect_stdout(io.StringIO())
+    with silence, np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what a thousand changes compute, or write as no one would
         return _found(answer, search, given, only_raises)
 

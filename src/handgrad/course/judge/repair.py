@@ -8,15 +8,13 @@ else is.
 """
 
 import ast
-import contextlib
 import copy
 import inspect
-import io
 import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import cached_property
 
 import numpy as np
 
@@ -69,17 +67,6 @@ TRULY = "your function is right in all cases."
 WRONG_LINE = "One line makes a wrong result of right values."
 LINES = 300_000
 """So many lines of a learner's function are run at most, however often it loops: half a second."""
-
-
-def silent(method):
-    """The same method; what the learner's function prints while it runs is not heard."""
-
-    @wraps(method)
-    def quietly(*arguments):
-        with contextlib.redirect_stdout(io.StringIO()):
-            return method(*arguments)
-
-    return quietly
 
 
 def repair(answer, search, given):
@@ -145,12 +132,10 @@ class Repair:
         """How many changed functions are run."""
         return min(TRIALS, LINES // (1 + lines_run(self.program, self.search.cases[self.probe])))
 
-    @silent
     def same_results(self):
         """Whether the function gives its results here, too."""
         return same(self._run((), self.probe), self.given[self.probe], self.outputs)
 
-    @silent
     def one(self):
         """The Finding of a change that makes it right, or of one for each wrong result; or None."""
         changes = self._mending(self.trials)
@@ -296,7 +281,6 @@ class Repair:
         ]
         return made[0] if len(made) == 1 else (None, None)
 
-    @silent
     def further(self):
         """The Finding of several changes, of which the first brings it nearer to the right; or None."""
         for first in self._steps_on[:NEAREST]:
@@ -352,7 +336,6 @@ class Repair:
         pairs = [(g, r) for g, r in pairs if not isinstance(g, str) and g.shape == r.shape]
         return sum(int((np.isclose(g, r, rtol=1e-9, atol=0) & (r != 0)).sum()) for g, r in pairs)
 
-    @silent
     def nearly(self):
         """The Finding of a change after which more is right, though not all; or None."""
         if len(self.right) == 1:
@@ -399,7 +382,6 @@ class Repair:
         factors = {n: r.shape == x.shape and proportional(r, x) for n, (r, x) in pairs.items()}
         return factors if all(factors.values()) else {}
 
-    @silent
     def but_a_factor(self):
         """The Finding of a change after which results are right but for a factor with a name; or None."""
         for change in self.scaled[:5]:
@@ -417,7 +399,6 @@ class Repair:
                 )
         return None
 
-    @silent
     def two(self):
         """The Finding of two changes that make it right, of those that `one` has tried; or None."""
         pairs = itertools.combinations(self.moved.values(), 2)
@@ -427,7 +408,6 @@ class Repair:
                 return self._told(pair)
         return None
 
-    @silent
     def value(self):
         """The Finding of a value that, exchanged for one of the right answer, makes it right; or None.
 
