@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from ...mistakes.mutations import Edit
-from ...mistakes.rules import expression
+from ...mistakes.rules import KINDS, expression
 
 LARGEST = 100_000
 """No array of more numbers is made of what may be missing."""
@@ -62,6 +62,11 @@ INSERTED = ("times", "over", "plus", "offset", "power", "reduced", "rest")
 def said(node):
     """The code of an expression, or of the first line of a statement."""
     return ast.unparse(node).splitlines()[0]
+
+
+def mended(*changes):
+    """What is wrong if these changes make it right, each kind of mistake said once."""
+    return " ".join(dict.fromkeys(TURNED.get(c.kind) or KINDS[c.kind][1] for c in changes))
 
 
 def exchanged(old, new, kind, cost=1.0):

@@ -17,7 +17,7 @@ import numpy as np
 
 from .attempt import listed
 from .observe import name_factor
-from .search import Finding, Search, finite, fits
+from .search import Finding, Search, finite
 from .values import proportional, value_of, variables
 
 LEAST = 6
@@ -34,18 +34,13 @@ class Explain:
     search: Search
     given: list
 
-    @property
-    def wrong(self):
-        """The outputs that are wrong."""
-        return [n for n in self.search.outputs if not fits(self.given, self.search.right, [n])]
-
     def all(self):
         """The Finding for all wrong results; or None."""
-        return joined([self.one(name) for name in self.wrong])
+        return joined([self.one(name) for name in self.search.wrong(self.given)])
 
     def multiples(self):
         """The Finding if each wrong result is a multiple of the right one; or None."""
-        return joined([self.one(name, self._multiple) for name in self.wrong])
+        return joined([self.one(name, self._multiple) for name in self.search.wrong(self.given)])
 
     def one(self, name, how=None):
         """The Finding for one result; or None. how: one way only."""

@@ -11,7 +11,7 @@ from . import draws
 from .attempt import YOUR_TURN, Failure, a_type, attempt, listed, quoted
 from .diagnose import diagnose, said
 from .observe import confined, observe, relative_error, side_effect, wrong_precision
-from .search import Search
+from .search import Search, results_of
 from .verdict import NOT_YET, RIGHT, WRONG, Verdict
 
 TOLERANCE = 1e-11
@@ -109,7 +109,7 @@ class Exercise:
         if flaw:
             return self._verdict(WRONG, flaw, rows=rows)
         raises = any(isinstance(g, Failure) and g.raised for g in given)
-        results = [self._results(g) for g in given]
+        results = [results_of(g, self.names) for g in given]
         bad = [case.name for case, error in zip(self.cases, errors) if max(error.values()) > self.tolerance]
         if len(bad) == 1 and bad[0] in self.only and not self.search.told(results):
             return self._verdict(WRONG, f"Wrong only in {quoted(bad[0])}. {self.only[bad[0]]}", rows=rows)
@@ -157,11 +157,6 @@ class Exercise:
         raises = [isinstance(g, Failure) for g in given]
         others = [max(error.values()) for error, failed in zip(errors, raises) if not failed]
         return any(raises) and all(error <= self.tolerance for error in others)
-
-    def _results(self, given):
-        if isinstance(given, Failure):
-            return dict.fromkeys(self.names, given.kind)
-        return {name: np.asarray(array, float) for name, array in given.arrays.items()}
 
     def _rows(self, given, errors):
         """One row per case: its name, and for each output the error and the shape."""

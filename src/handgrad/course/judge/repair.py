@@ -19,8 +19,8 @@ from functools import cached_property
 import numpy as np
 
 from ...mistakes.mutations import Program
-from ...mistakes.rules import KINDS, expression, headers, is_product
-from .attempt import Failure, attempt, listed, quoted
+from ...mistakes.rules import expression, headers, is_product
+from .attempt import attempt, listed, quoted
 from .changes import (
     INSERTED,
     RULES,
@@ -32,6 +32,7 @@ from .changes import (
     is_computed,
     is_number,
     is_returned_name,
+    mended,
     nodes,
     pasted,
     returned_names,
@@ -40,7 +41,7 @@ from .changes import (
     usable,
 )
 from .observe import name_factor
-from .search import Finding, Search, fits, same
+from .search import Finding, Search, results_of, same
 from .values import (
     is_harmless,
     key,
@@ -119,13 +120,22 @@ class Repair:
     @cached_property
     def wrong(self):
         """The outputs that are wrong."""
-        return [n for n in self.outputs if not fits(self.given, self.right, [n])]
+        return self.search.wrong(self.given)
+
+    @cached_property
+    def good(self):
+        """The outputs that are right."""
+        return self.search.good(self.given)
+
+    @cached_property
+    def _bad(self):
+        """The numbers of the cases that are wrong."""
+        return [i for i, (g, r) in enumerate(zip(self.given, self.right)) if not same(g, r, self.wrong)]
 
     @cached_property
     def probe(self):
         """The case in which changes are tried first: one that is wrong, the second if it is; or None."""
-        bad = [i for i, (g, r) in enumerate(zip(self.given, self.right)) if not same(g, r, self.wrong)]
-        return 1 if 1 in bad else bad[0] if bad else None
+        return 1 if 1 in self._bad else next(iter(self._bad), None)
 
     @cached_property
     def trials(self):
@@ -147,11 +157,10 @@ class Repair:
         Kept are those that mend some of the results, those after which nothing but a factor is wrong, and
         those that make one more of its values right.
         """
-        kept = [name for name in self.outputs if name not in self.wrong]
         for change, fitting in itertools.islice(self._changes(), trials):
             results = self._run((change,), self.probe)
             good = [name for name in self.wrong if same(results, self.right[self.probe], [name])]
-            if good and self._right((change,), [*good, *kept]):
+            if good and self._right((change,), [*good, *self.good]):
                 if good == self.wrong:
                     return [change]
                 self.parts.setdefault(tuple(good), change)
@@ -301,13 +310,8 @@ class Repair:
             key=lambda found: (found[0], -len(found[1].changes), -found[1].cost),
             reverse=True,
         )
-        return [change for _, change in best[: 4 * NEAREST] if any(self._progress(change, self._other))]
-
-    @cached_property
-    def _other(self):
-        """Another case that is wrong, or the same one if there is none."""
-        bad = [i for i, (g, r) in enumerate(zip(self.given, self.right)) if not same(g, r, self.wrong)]
-        return bad[-1]
+        other = self._bad[-1]  # the same case if no other is wrong
+        return [change for _, change in best[: 4 * NEAREST] if any(self._progress(change, other))]
 
     def _progress(self, change, place):
         """(how many more variables of the right answer it has after a change, how many more right numbers in
@@ -320,8 +324,7 @@ class Repair:
             self.before[place] = self._keys(place), numbers, named, {*keys.values()}
         before, numbers, named, steps = self.before[place]
         results, after = self._run((change,), place), self._keys(place, change)
-        kept = [name for name in self.outputs if name not in self.wrong]
-        if not (before & named <= after and same(results, self.right[place], kept)):
+        if not (before & named <= after and same(results, self.right[place], self.good)):
             return 0, 0, 0
         new = after - before
         return len(new & named), self._right_numbers(results, place) - numbers, len(new & steps)
@@ -344,39 +347,34 @@ class Repair:
         wrong = right - self._right_numbers(self.given[self.probe], self.probe)
         for change in self._steps_on:
             if (numbers := self._progress(change, self.probe)[1]) >= max(FEW, wrong / 2):
-                kind = TURNED.get(change.kind) or KINDS[change.kind][1]
-                kind = f"{kind} Mending this makes more of it right, though not all."
+                kind = f"{mended(change)} Mending this makes more of it right, though not all."
                 where = quoted(self.search.cases[self.probe].name)
                 then = f"With this {numbers} more numbers are right in the case {where}, but not all."
-                return Finding(kind, f"{self._line(change)} {then}", self._at(change))
+                return self._finding(kind, [change], then)
         return None
 
     def _rewritten(self, changes, source):
         """The Finding for changes one after another: each line that they change, and what it should be."""
-        kinds = dict.fromkeys(TURNED.get(c.kind) or KINDS[c.kind][1] for c in changes)
-        before, after = (
-            [said(statement) for statement, _ in headers(tree.body)]
-            for tree in (self.program.tree, ast.parse(source).body[0])
-        )
-        lines = [f"In your line `{a}`: it should be `{b}`." for a, b in zip(before, after) if a != b]
+        trees = (self.program.tree, ast.parse(source).body[0])
+        before, after = ([said(statement) for statement, _ in headers(tree.body)] for tree in trees)
+        lines = [(a, b) for a, b in zip(before, after) if a != b]
+        told = [f"In your line `{a}`: it should be `{b}`." for a, b in lines]
         then = f"With {'this' if len(lines) == 1 else 'these'} {TRULY}"
         many = "Two things." if len(changes) == 2 else "Several things."
-        own = [f"In your line `{a}`." for a, b in zip(before, after) if a != b]
-        return Finding(" ".join([many, *kinds]), " ".join([*lines, then]), " ".join(own))
+        own = [f"In your line `{a}`." for a, _ in lines]
+        return Finding(f"{many} {mended(*changes)}", " ".join([*told, then]), " ".join(own))
 
     def part(self, name):
         """The Finding of a change that makes this result right, and leaves the right ones so; or None."""
         for outputs, change in self.parts.items():
             if name in outputs:
-                kind = TURNED.get(change.kind) or KINDS[change.kind][1]
-                then = f"With this {listed(outputs)} would be right."
-                return Finding(kind, f"{self._line(change)} {then}", self._at(change))
+                return self._finding(mended(change), [change], f"With this {listed(outputs)} would be right.")
         return None
 
     def _factors(self, results, place):
         """{wrong output: its factor} to the right one in a case, if all have one and all else is right."""
         right = self.right[place]
-        if any(not same(results, right, [name]) for name in self.outputs if name not in self.wrong):
+        if not same(results, right, self.good):
             return {}
         pairs = {name: (right[name], results[name]) for name in self.wrong}
         factors = {n: r.shape == x.shape and proportional(r, x) for n, (r, x) in pairs.items()}
@@ -392,11 +390,9 @@ class Repair:
             sizes = [case.sizes for case in self.search.cases]
             words = [name_factor([f[n] for f in factors], sizes) for n in self.wrong if all(factors)]
             if words and all(words) and not re.search(r"\d\.\d", "".join(words)):
-                kind = TURNED.get(change.kind) or KINDS[change.kind][1]
                 then = " and ".join(f"`{n}` is {w}" for n, w in zip(self.wrong, words))
-                return Finding(
-                    f"Two things. {kind} Once this is mended, {then}.", self._line(change), self._at(change)
-                )
+                kind = f"Two things. {mended(change)} Once this is mended, {then}."
+                return self._finding(kind, [change])
         return None
 
     def two(self):
@@ -417,7 +413,7 @@ class Repair:
         right = self.right[self.probe].values()
         steps = [v for v in self.search.values.values() if not any(equal(v[self.probe], r) for r in right)]
         known = {key(values[self.probe]) for values in self.search.values.values()}
-        kept, made = [name for name in self.outputs if name not in self.wrong], {}
+        made = {}
         for place in self._computed(self._found):
             there, loops = self._value(place), self._loops(place)
             if key(there) in known:  # it is right, though another value there may be right as well
@@ -430,7 +426,7 @@ class Repair:
                 new = exchanged(place, expression(f"{RIGHT}{index}"), "value")
                 results = self._run((new,), self.probe, values)
                 good = [n for n in self.wrong if same(results, self.right[self.probe], [n])]
-                if good and self._right((new,), [*good, *kept], values):
+                if good and self._right((new,), [*good, *self.good], values):
                     made.setdefault(tuple(good), new)
             if tuple(self.wrong) in made:
                 break
@@ -484,9 +480,7 @@ class Repair:
         if values:
             function.__globals__[RIGHT] = np.array(values[place])
         run = attempt(function, self.search.cases[place].inputs, self.outputs, told=False)
-        if isinstance(run, Failure):
-            return dict.fromkeys(self.outputs, run.kind)
-        return {name: np.asarray(array, float) for name, array in run.arrays.items()}
+        return results_of(run, self.outputs)
 
     def _right(self, changes, outputs, values=None):
         """Whether these outputs are right in every case."""
@@ -535,13 +529,15 @@ class Repair:
         return key(self._value(node)) in self._right_keys
 
     def _told(self, changes):
-        kinds = dict.fromkeys(TURNED.get(c.kind) or KINDS[c.kind][1] for c in changes)
-        two = ["Two things."] if len(kinds) > 1 else []
-        lines = [self._line(change) for change in changes]
+        """The Finding of changes that make it right."""
+        two = "Two things. " if len({mended(change) for change in changes}) > 1 else ""
         which = "this" if len(changes) == 1 else "these"
-        places = [*lines, f"With {which} {TRULY}"]
+        return self._finding(two + mended(*changes), changes, f"With {which} {TRULY}")
+
+    def _finding(self, kind, changes, *then):
+        """The Finding of these words, with the lines that change, and what is so then."""
         own = dict.fromkeys(map(self._at, changes))
-        return Finding(" ".join([*two, *kinds]), " ".join(places), " ".join(own))
+        return Finding(kind, " ".join([*map(self._line, changes), *then]), " ".join(own))
 
     def _line(self, change):
         """The learner's lines, and what stands there then."""

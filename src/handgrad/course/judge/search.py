@@ -72,7 +72,7 @@ class Search:
 
     def one(self, given):
         """The Finding of one edit with these results, for each case {output: array or exception}; or None."""
-        if self._wrong(given):
+        if self.wrong(given):
             return self._one(self.program, given, self._probe(given), self.outputs)
 
     def each(self, given, *first):
@@ -80,7 +80,7 @@ class Search:
 
         first: what is asked before, functions of the name of a result.
         """
-        probe, wrong = self._probe(given), self._wrong(given)
+        probe, wrong = self._probe(given), self.wrong(given)
         if raises(given):
             return None
         return together({name: asked(first, name) or self._of(name, given, probe) for name in wrong})
@@ -90,7 +90,7 @@ class Search:
 
         first, then: what is asked before, and before two edits are tried, functions of the name of a result.
         """
-        probe, wrong = self._probe(given), self._wrong(given)
+        probe, wrong = self._probe(given), self.wrong(given)
         if raises(given):
             return None
         if wrong and (found := self._besides(given, probe, self.outputs)):
@@ -102,13 +102,17 @@ class Search:
             findings[name] = found or self._two(given, probe, name, TRIALS // len(wrong))
         return together(findings)
 
-    def _wrong(self, given):
-        """The outputs that are wrong. None is if they are too near to be told from the right ones."""
-        return [n for n in self.outputs if not fits(given, self.right, [n])]
+    def good(self, given):
+        """The outputs that are right, and those that are too near to be told from the right ones."""
+        return [name for name in self.outputs if fits(given, self.right, [name])]
+
+    def wrong(self, given):
+        """The other outputs."""
+        return [name for name in self.outputs if not fits(given, self.right, [name])]
 
     def _probe(self, given):
         """The case in which edits are tried first."""
-        wrong = self._wrong(given)
+        wrong = self.wrong(given)
         return max(range(len(given)), key=lambda i: (sum(finite(given[i][n]) for n in wrong), -abs(i - 1)))
 
     @cached_property
@@ -150,10 +154,7 @@ class Search:
     def _results(self, function, case):
         """output -> array, or the kind of failure."""
         function.__globals__.update(case.sizes)  # its own: see Program
-        run = attempt(function, case.inputs, self.outputs, told=False)
-        if isinstance(run, Failure):
-            return dict.fromkeys(self.outputs, run.kind)
-        return {name: np.asarray(array, float) for name, array in run.arrays.items()}
+        return results_of(attempt(function, case.inputs, self.outputs, told=False), self.outputs)
 
     def _agrees(self, program, edits, given, probe, outputs):
         """Whether the edited program gives the learner's outputs in all other cases too."""
@@ -173,14 +174,10 @@ class Search:
     def _of(self, name, given, probe):
         """The Finding for one result: an idea that fits in all that it changes, or one edit."""
         for idea, _, results in self.known:
-            changed = [n for n in self.outputs if not fits(results, self.right, [n])]
+            changed = self.wrong(results)
             if name in changed and fits(given, results, changed):
                 return Finding(idea.words)
-        return self._one(self.program, given, probe, [name, *self._good(given)])
-
-    def _good(self, given):
-        """The outputs that are right."""
-        return [name for name in self.outputs if fits(given, self.right, [name])]
+        return self._one(self.program, given, probe, [name, *self.good(given)])
 
     def _one(self, program, given, probe, outputs, allowed=lambda edit: True):
         """One edit. Of a part of the results none is said to stand in another's place."""
@@ -191,7 +188,7 @@ class Search:
 
     def _besides(self, given, probe, outputs):
         """One edit of an idea, which takes back no part of it. Both leave right what is right."""
-        good = self._good(given)
+        good = self.good(given)
         concerned = tuple(dict.fromkeys([*outputs, *good]))
         for idea, program, results in self.known:
             if fits(results, self.right, good) and not isinstance(results[probe][outputs[0]], str):
@@ -252,6 +249,13 @@ def together(findings):
         " ".join(f"{names}: {finding.kind}" for names, finding in said),
         *(" ".join(filter(None, (getattr(f, part) for _, f in said))) for part in ("where", "line")),
     )
+
+
+def results_of(run, outputs):
+    """{output: array of floats} of an attempt; the kind of its failure for each if there are none."""
+    if isinstance(run, Failure):
+        return dict.fromkeys(outputs, run.kind)
+    return {name: np.asarray(array, float) for name, array in run.arrays.items()}
 
 
 def raises(given):
