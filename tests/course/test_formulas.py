@@ -3,7 +3,7 @@
 import pytest
 import sympy
 
-from handgrad.course.judge.derivation import Derivation
+from handgrad.course.judge import Derivation, formulas
 
 x, y, n = (sympy.Symbol(name) for name in "xyn")
 COUNT = "It is right where `n` is 1, and only there: is something done once that should be done `n` times?"
@@ -11,8 +11,9 @@ COUNT = "It is right where `n` is 1, and only there: is something done once that
 
 def said(given, right):
     """The fact that is told of the formula."""
-    exercise = Derivation(lambda x, y, n: right, dict(x="positive", y="real", n="count"), (), (), asks="")
-    return exercise._fact(sympy.sympify(given))
+    domains = dict(x="positive", y="real", n="count")
+    exercise = Derivation(lambda x, y, n: right, domains, ideas=(), hints=(), asks="")
+    return formulas.fact(sympy.sympify(given), right, exercise.points, exercise.spaces)
 
 
 @pytest.mark.parametrize(

@@ -490,7 +490,7 @@ def test_a_delta_tells_where_a_formula_is_right():
     def off_diagonal(delta, x):
         return delta * x + x**2
 
-    entry = Derivation(off_diagonal, {"delta": "delta", "x": "real"}, "", "- one\n- two", asks="A delta.")
+    entry = Derivation(off_diagonal, {"delta": "delta", "x": "real"}, ideas=(), hints=(), asks="A delta.")
     assert "right where delta = 0" in entry.judge(lambda delta, x: delta * 9 * x**7 + x**2).diagnosis
 
 

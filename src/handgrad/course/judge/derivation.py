@@ -5,7 +5,6 @@ from the stated domain of each symbol: this decides. Then SymPy is asked whether
 to 0, and the verdict says whether it could prove it. A mistake is searched for on the same points.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
@@ -17,15 +16,14 @@ from . import formulas
 from .attempt import YOUR_TURN, a_type, failure, listed
 from .diagnose import diagnose, said
 from .draws import Case
-from .function import REFERENCE
+from .formulas import DIGITS, agree, evaluate
 from .observe import UNKNOWN, name_factor, told_apart
 from .repair import TRULY
 from .search import Search
-from .verdict import NOT_YET, RIGHT, WRONG, Verdict
+from .task import Task
+from .verdict import NOT_YET, RIGHT, WRONG
 
-POINTS = 24
-DIGITS = 50
-AGREE = sympy.Float("1e-35", DIGITS)  # relative; 15 of the 50 digits are left to cancellation
+POINTS, SHOWN = 24, 4
 NEAR = 1e-4  # relative; nearer than this, a formula is said to agree to some digits
 SIMPLIFY_UP_TO = 400  # operations; beyond, only the points are used
 NUMERIC = {"sqrt": np.sqrt, "exp": np.exp, "log": np.log, "pi": np.pi, "Integer": lambda n: n}
@@ -35,28 +33,28 @@ NUMERIC |= dict.fromkeys(("sympy", "sp"), SimpleNamespace(**NUMERIC))
 
 
 @dataclass(frozen=True)
-class Derivation:
-    """An exercise that is answered by a formula: a function of symbols, or a SymPy expression.
+class Derivation(Task):
+    """A Task that is answered by a formula: a function of symbols, or a SymPy expression.
 
-    answer: the right one; its name is that of the exercise. asks: what it tests, a sentence for teachers that
-    does not tell the answer. domains: {argument: "real", "positive", "count" (1, 2, 3, ...) or "delta" (0,
-    1)}. ideas: wrong ideas. hints: mildest first. seed: of the points that are drawn.
+    domains: {argument: "real", "positive", "count" (1, 2, 3, ...) or "delta" (0, 1)}.
     """
 
-    answer: Callable
     domains: dict
-    ideas: tuple
-    hints: tuple
-    asks: str = field(kw_only=True)
     seed: int = field(default=11, kw_only=True)
-
-    @property
-    def name(self):
-        return self.answer.__name__
+    _columns = ("point", "expected", "yours", "equal")
+    _note = (
+        f"The first {SHOWN} of {POINTS} random points. Both formulas are evaluated to {DIGITS} digits and "
+        "must agree to 35."
+    )
 
     @cached_property
+    def spaces(self):
+        """{symbol: name of its domain}."""
+        return {sympy.Symbol(name): domain for name, domain in self.domains.items()}
+
+    @property
     def symbols(self):
-        return tuple(sympy.Symbol(name) for name in self.domains)
+        return tuple(self.spaces)
 
     @cached_property
     def reference(self):
@@ -67,13 +65,12 @@ class Derivation:
     def points(self):
         """POINTS random points, symbol -> exact number; the same every time."""
         rng = np.random.default_rng(self.seed)
-        domains = list(zip(self.symbols, self.domains.values()))
-        return [{symbol: draw(rng, domain) for symbol, domain in domains} for _ in range(POINTS)]
+        return [{symbol: draw(rng, domain) for symbol, domain in self.spaces.items()} for _ in range(POINTS)]
 
     @cached_property
     def ends(self):
         """[(a count, a point where it is 1)], which no random point has, if the right answer has a value."""
-        counts = [symbol for symbol, domain in zip(self.symbols, self.domains.values()) if domain == "count"]
+        counts = formulas.counts(self.spaces)
         ends = [(count, point | {count: sympy.Integer(1)}) for count, point in zip(counts, self.points)]
         return [(count, point) for count, point in ends if evaluate(self.reference, point) is not None]
 
@@ -82,15 +79,7 @@ class Derivation:
         arrays = tuple(np.array([float(p[s]) for p in self.points]) for s in self.symbols)
         return Search(self.answer, self.ideas, [Case("the points", {}, arrays)], ("the formula",), NUMERIC)
 
-    def judge(self, answer=None):
-        """The Verdict on the learner's formula.
-
-        Raises nothing for what the answer is, but KeyboardInterrupt: it may be the learner's own.
-        """
-        if answer is None or answer is ...:
-            return self._verdict(NOT_YET, YOUR_TURN)
-        if answer is self.answer:
-            return self._verdict(NOT_YET, REFERENCE)
+    def _judged(self, answer):
         try:
             given = self._read(answer)
             return self._verdict(NOT_YET, YOUR_TURN) if given is None else self._compare(answer, given)
@@ -144,7 +133,7 @@ class Derivation:
         equal = [agree(m, r) for m, r in zip(mine, right)]
         rows = tuple(
             (", ".join(f"{s} = {float(v):.4g}" for s, v in p.items()), *shown(r, m), "✓" if e else "✗")
-            for p, r, m, e in list(zip(self.points, right, mine, equal))[:4]
+            for p, r, m, e in list(zip(self.points, right, mine, equal))[:SHOWN]
         )
         if all(equal) and (wrong := self._wrong_end(given)):
             return self._verdict(WRONG, wrong, rows=rows)
@@ -157,7 +146,9 @@ class Derivation:
         certain = found and found.where.endswith(TRULY)
         told = self.search.told(values)
         observed = self._observe(given, mine, right, equal)
-        exact = self._fact(given) if UNKNOWN in observed and not (certain or told) else ""
+        exact = ""
+        if UNKNOWN in observed and not (certain or told):
+            exact = formulas.fact(given, self.reference, self.points, self.spaces)
         if exact and not exact.startswith(formulas.COMPARED) and found and "Besides" in found.kind:
             found = None  # a guess of two parts, where one thing is known
         missing = sorted(f"`{s}`" for s in self.reference.free_symbols - given.free_symbols)
@@ -181,15 +172,6 @@ class Derivation:
                     f"such point the right answer is {wanted}, yours {got}."
                 )
         return ""
-
-    def _fact(self, given):
-        """What the formula is in terms of the right one, in a sentence; or ""."""
-        domains = dict(zip(self.symbols, self.domains.values()))
-
-        def equal(one, other, points):
-            return all(agree(evaluate(one, p), evaluate(other, p)) for p in points)
-
-        return formulas.fact(given, self.reference, self.points, domains, equal)
 
     def _proof(self, given):
         difference = given - self.reference
@@ -215,29 +197,11 @@ class Derivation:
         if apart < NEAR:
             digits = int(-sympy.log(apart, 10))
             return f"It agrees to about {digits} digits only. Is a number in it rounded?"
-        for s in (s for s in self.symbols if self.domains[s.name] == "delta"):
+        for s in (s for s, domain in self.spaces.items() if domain == "delta"):
             values = {v for v in (0, 1) if all(e for e, p in zip(equal, self.points) if p[s] == v)}
             if values:
                 return f"It is right where {s} = {values.pop()}, and wrong where it is not."
         return f"It is not equal to the right answer, and {UNKNOWN}. Compare the values below."
-
-    def _verdict(self, status, diagnosis, found=None, value=None, rows=()):
-        note = (
-            f"The first {len(rows)} of {POINTS} random points. Both formulas are evaluated to {DIGITS} "
-            "digits and must agree to 35."
-        )
-        return Verdict(
-            self.name,
-            status,
-            diagnosis,
-            self.answer if value is None else value,
-            found.where if found else "",
-            ("point", "expected", "yours", "equal") if rows else (),
-            rows,
-            note if rows else "",
-            self.hints,
-            found.line if found else "",
-        )
 
 
 def is_function(answer):
@@ -253,24 +217,6 @@ def draw(rng, domain):
         return sympy.Integer(int(rng.integers(0, 2)))
     size = sympy.Rational(int(rng.integers(2 * 10**8, 2 * 10**9)), 10**9)  # 0.2 to 2
     return size if domain == "positive" or rng.integers(0, 2) else -size
-
-
-def evaluate(expression, point):
-    """The real value at the point, to DIGITS digits, or None where there is none."""
-    try:
-        value = expression.xreplace(point).evalf(DIGITS)
-    except Exception as error:
-        raise ValueError(f"SymPy cannot evaluate your formula: {error}") from error
-    if not value.is_number:
-        raise ValueError(f"Your formula has no number as its value: it still holds `{value}`.")
-    return value if value.is_Float or value.is_Rational else None
-
-
-def agree(a, b):
-    """Equal up to rounding at DIGITS digits. No value agrees with no value."""
-    if a is None or b is None:
-        return a is b
-    return bool(abs(a - b) <= AGREE * max(abs(a), abs(b)))
 
 
 def shown(right, mine):

@@ -1,4 +1,5 @@
-"""What a wrong formula is in terms of the right one, as a fact: sums for products, powers, ratio, difference.
+"""The value of a formula, and what a wrong one is in terms of the right one, as a fact: sums for products,
+powers, ratio, difference.
 
 All but the last two are found by numbers, on exact points; those two are what SymPy makes of them.
 """
@@ -7,6 +8,8 @@ import sympy
 
 from .attempt import listed
 
+DIGITS = 50
+AGREE = sympy.Float("1e-35", DIGITS)  # relative; 15 of the 50 digits are left to cancellation
 SHORT = 12
 """A ratio or a difference of more operations says nothing."""
 COMPARED = "It is the right one"
@@ -15,17 +18,39 @@ LONG = 60
 """What has more operations is not simplified: it would take seconds."""
 
 
-def fact(given, right, points, domains, equal):
+def evaluate(expression, point):
+    """The real value at the point, to DIGITS digits, or None where there is none."""
+    try:
+        value = expression.xreplace(point).evalf(DIGITS)
+    except Exception as error:
+        raise ValueError(f"SymPy cannot evaluate your formula: {error}") from error
+    if not value.is_number:
+        raise ValueError(f"Your formula has no number as its value: it still holds `{value}`.")
+    return value if value.is_Float or value.is_Rational else None
+
+
+def agree(a, b):
+    """Equal up to rounding at DIGITS digits. No value agrees with no value."""
+    if a is None or b is None:
+        return a is b
+    return bool(abs(a - b) <= AGREE * max(abs(a), abs(b)))
+
+
+def equal(one, other, points):
+    """Whether two formulas have the same values at these points."""
+    return all(agree(evaluate(one, p), evaluate(other, p)) for p in points)
+
+
+def fact(given, right, points, domains):
     """A sentence on the formula `given`, or "".
 
-    points: [{symbol: number}]. domains: {symbol: name of its domain}. equal: a function of two formulas and
-    of points that says whether they are equal there.
+    points: [{symbol: number}]. domains: {symbol: name of its domain}.
     """
     ways = (interchanged, at_one, powers, compared, at_one_compared)
-    return next(filter(None, (way(given, right, points, domains, equal) for way in ways)), "")
+    return next(filter(None, (way(given, right, points, domains) for way in ways)), "")
 
 
-def interchanged(given, right, points, domains, equal):
+def interchanged(given, right, points, domains):
     """Factors that are added, or terms that are multiplied."""
     factors = [part.as_base_exp() for part in sympy.Mul.make_args(right)]
     factors = [
@@ -43,7 +68,7 @@ def interchanged(given, right, points, domains, equal):
     return ""
 
 
-def at_one(given, right, points, domains, equal):
+def at_one(given, right, points, domains):
     """A formula that is right where a count is 1."""
     for count in counts(domains):
         ends = [point | {count: sympy.Integer(1)} for point in points]
@@ -56,11 +81,11 @@ def at_one(given, right, points, domains, equal):
     return ""
 
 
-def at_one_compared(given, right, points, domains, equal):
+def at_one_compared(given, right, points, domains):
     """The ratio of the two formulas, or their difference, where a count is 1."""
     for count in counts(domains):
         one, other = (formula.subs(count, 1) for formula in (given, right))
-        if words := compared(one, other, points, domains, equal):
+        if words := compared(one, other, points, domains):
             return f"Where `{count}` is 1: {words} Elsewhere something else is wrong, too."
     return ""
 
@@ -70,11 +95,11 @@ def counts(domains):
     return [symbol for symbol, domain in domains.items() if domain == "count"]
 
 
-def powers(given, right, points, domains, equal):
+def powers(given, right, points, domains):
     """The powers of symbols, if both formulas are products of powers."""
     wrong = []
     for symbol in domains:
-        mine, theirs = (power(formula, symbol, points, equal) for formula in (given, right))
+        mine, theirs = (power(formula, symbol, points) for formula in (given, right))
         if mine is None or theirs is None:
             return ""
         if mine != theirs:
@@ -82,7 +107,7 @@ def powers(given, right, points, domains, equal):
     return f"A power is wrong: {listed(wrong)}." if wrong else ""
 
 
-def power(formula, symbol, points, equal):
+def power(formula, symbol, points):
     """The power of a symbol in a product of powers; None if it is none."""
     point = points[0]
     values = [formula.xreplace(point | {symbol: factor * point[symbol]}).evalf(30) for factor in (1, 2)]
@@ -93,7 +118,7 @@ def power(formula, symbol, points, equal):
     return found if abs(found.q) <= 12 and equal(scaled, 3**found * formula, points) else None
 
 
-def compared(given, right, points, domains, equal):
+def compared(given, right, points, domains):
     """The ratio of the two formulas, or their difference, if it is short."""
     if given.count_ops() + right.count_ops() > LONG:
         return ""

@@ -1,18 +1,18 @@
 """Exercises answered by a function: it is run beside the right one, and its mistake is searched for."""
 
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from . import draws
-from .attempt import YOUR_TURN, Failure, a_type, attempt, listed, quoted
+from .attempt import Failure, a_type, attempt, listed, quoted
 from .diagnose import diagnose, said
 from .observe import confined, observe, relative_error, side_effect, wrong_precision
 from .search import Search, results_of
-from .verdict import NOT_YET, RIGHT, WRONG, Verdict
+from .task import Task
+from .verdict import NOT_YET, RIGHT, WRONG
 
 TOLERANCE = 1e-11
 REASON = (
@@ -23,36 +23,24 @@ REMEMBERS = (
     "Right in every case; but asked twice in a row, with other numbers of the same shapes, it does not give "
     "both results. Does it keep something from one call to the next?"
 )
-REFERENCE = "This is the reference, which the notebook hands on while yours is open. Write your own above."
 
 
 @dataclass(frozen=True)
-class Exercise:
-    """An exercise that is answered by a function.
+class Exercise(Task):
+    """A Task that is answered by a function.
 
-    answer: the right one; its name is that of the exercise. asks: what it tests, a sentence for teachers that
-    does not tell the answer. outputs: names of what it returns, "dq dk". inputs: {argument: Draw}. ideas:
-    wrong ideas. hints: mildest first. special: cases besides those that every exercise has,
-    {name: {argument: Draw}}. only: {case: words}, what it means if nothing else is wrong. reserved: the
-    operations of the package that do all the work; a report on notebooks refuses an answer that calls one.
-    seed: of all that is drawn.
+    outputs: names of what it returns, "dq dk". inputs: {argument: Draw}. special: cases besides those that
+    every exercise has, {name: {argument: Draw}}. only: {case: words}, what it means if nothing else is wrong.
+    reserved: the operations of the package that do all the work; a report on notebooks refuses an answer that
+    calls one.
     """
 
-    answer: Callable
     outputs: str
     inputs: dict
-    ideas: tuple
-    hints: tuple
     special: dict = field(default_factory=dict)
     only: dict = field(default_factory=dict)
     reserved: tuple = ()
     tolerance: float = TOLERANCE
-    asks: str = field(kw_only=True)
-    seed: int = field(default=7, kw_only=True)
-
-    @property
-    def name(self):
-        return self.answer.__name__
 
     @cached_property
     def names(self):
@@ -80,15 +68,7 @@ class Exercise:
     def search(self):
         return Search(self.answer, self.ideas, self.cases, self.names)
 
-    def judge(self, answer=None):
-        """The Verdict on the learner's function.
-
-        Raises nothing for what the answer does, but KeyboardInterrupt: it may be the learner's own.
-        """
-        if answer is None or answer is ...:
-            return self._verdict(NOT_YET, YOUR_TURN)
-        if answer is self.answer:
-            return self._verdict(NOT_YET, REFERENCE)
+    def _judged(self, answer):
         if problem := self._cannot_be_called(answer):
             return self._verdict(WRONG, problem)
         given = [attempt(answer, case.inputs, self.names) for case in self.cases]
@@ -126,23 +106,15 @@ class Exercise:
         text = " ".join([*self._ignored(answer), self._observe(given, errors), fails])
         return self._verdict(WRONG, text.strip(), rows=rows, raises=raises)
 
-    def _verdict(self, status, diagnosis, found=None, value=None, rows=(), raises=False):
-        note = (
+    @property
+    def _columns(self):
+        return "case", *self.names
+
+    @property
+    def _note(self):
+        return (
             "The numbers are errors relative to the largest expected number; beside them stand the shapes. "
             f"Allowed is {self.tolerance:.0e}. {REASON}"
-        )
-        return Verdict(
-            self.name,
-            status,
-            diagnosis,
-            self.answer if value is None else value,
-            found.where if found else "",
-            ("case", *self.names) if rows else (),
-            rows,
-            note if rows else "",
-            self.hints,
-            found.line if found else "",
-            raises,
         )
 
     def _remembers(self, answer):

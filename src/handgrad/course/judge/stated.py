@@ -75,11 +75,11 @@ def exercises(path):
 
 def exercise(answer, more, hints, topic):
     """The exercise of a right answer, and of what its cell says besides."""
-    hints = items(hints)
-    seed = {"seed": more["seed"]} if "seed" in more else {}
     ideas = tuple(Idea(words, changes) for words, changes in more.get("ideas", ()))
+    words = dict(ideas=ideas, hints=items(hints), asks=more["asks"])
+    words |= {"seed": more["seed"]} if "seed" in more else {}
     if "domains" in more:
-        return Derivation(answer, more["domains"], ideas, hints, asks=more["asks"], **seed)
+        return Derivation(answer, more["domains"], **words)
     shapes, outputs = signature(answer.__doc__ or "")
     arguments = list(inspect.signature(answer).parameters)
     if set(shapes) != set(arguments):
@@ -87,23 +87,20 @@ def exercise(answer, more, hints, topic):
     how = dict.fromkeys(arguments, "normal") | more.get("draws", {})
     if unknown := set(how) - set(arguments):
         raise ValueError(f"draws: expected arguments, {', '.join(arguments)}; got {', '.join(unknown)}")
-    words = vars(draws) | odd_inputs(topic)
-    inputs = {name: drawn(shapes[name], how[name], words) for name in arguments}
+    known = vars(draws) | odd_inputs(topic)
+    inputs = {name: drawn(shapes[name], how[name], known) for name in arguments}
     special = {
-        case: {name: drawn(inputs[name].letters, text, words) for name, text in changed.items()}
+        case: {name: drawn(inputs[name].letters, text, known) for name, text in changed.items()}
         for case, changed in more.get("special", {}).items()
     }
     return Exercise(
         answer,
         outputs=" ".join(outputs),
         inputs=inputs,
-        ideas=ideas,
-        hints=hints,
         special=special,
         only=more.get("only", {}),
         reserved=tuple(getattr(ops, name) for name in more.get("reserved", ())),
-        asks=more["asks"],
-        **seed,
+        **words,
     )
 
 
