@@ -11,6 +11,7 @@ import score
 from handgrad.course import judge
 from handgrad.course.judge import formulas
 from handgrad.course.judge.attempt import attempt
+from handgrad.course.judge.function import TOLERANCE
 from handgrad.course.judge.observe import relative_error
 
 FILES = sorted(score.HOLDOUT.glob("*.json"))
@@ -20,9 +21,9 @@ def is_right(exercise, function):
     """Whether the function gives what the exercise asks for; nothing is searched for."""
     if isinstance(exercise, judge.Derivation):
         return formulas.equal(exercise._read(function), exercise.reference, exercise.points)
-    given = [attempt(function, case.inputs, exercise.names) for case in exercise.cases]
+    given = [attempt(function, case.inputs, exercise.outputs) for case in exercise.cases]
     pairs = list(zip(given, exercise.expected))
-    return max(relative_error(g, e, n) for g, e in pairs for n in exercise.names) <= exercise.tolerance
+    return max(relative_error(g, e, n) for g, e in pairs for n in exercise.outputs) <= TOLERANCE
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -252,27 +252,20 @@ def test_a_wrong_result_is_explained_by_right_values_or_left_alone(height, said,
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "where"),
+    ("code", "kind"),
     [
-        ("2.0 * D * right", "Your `ds` is 2 · S times the right one.", ""),
-        (
-            "3 * a * da + a * (a * da).sum(-1, keepdims=True)",
-            "A term has a wrong factor. A sign is wrong.",
-            "Of the terms of `ds`: `a * da` comes three times and "
-            "`a * (a * da).sum(axis=-1, keepdims=True)` has the opposite sign.",
-        ),
-        ("a * da", "A term is missing.", "`a * (a * da).sum(axis=-1, keepdims=True)` is missing."),
-        ("-right * (a > 0.2)", "Your `ds` is 0 where the right one is not 0; elsewhere it is minus", ""),
-        ("right + 5 * (right == 0)", "Your `ds` is not 0 where the right one is 0; elsewhere it is the", ""),
-        ("a * da - 0.3 * a", None, None),
+        ("2.0 * D * right", "Your `ds` is 2 · S times the right one."),
+        ("-right * (a > 0.2)", "Your `ds` is 0 where the right one is not 0; elsewhere it is minus"),
+        ("right + 5 * (right == 0)", "Your `ds` is not 0 where the right one is 0; elsewhere it is the"),
+        ("a * da - 0.3 * a", None),
     ],
 )
-def test_a_result_is_the_right_terms_or_entries_with_factors(code, kind, where, search):
+def test_a_result_is_the_right_one_or_its_entries_with_factors(code, kind, search):
     code = code.replace("D", "a.shape[-1]")
     right = "    right = a * (da - (a * da).sum(-1, keepdims=True))"
     answer = score.answer(f"def softmax_ds(da, a):\n{right}\n    return {code}", "softmax_ds")
     found = Explain(search, given(answer, search)).all()
-    assert found == kind or found.kind.startswith(kind) and found.where.endswith(where)
+    assert found == kind or found.kind.startswith(kind)
 
 
 def test_a_second_change_may_follow_one_that_brings_the_right_values_nearer(search):

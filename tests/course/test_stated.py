@@ -45,7 +45,7 @@ def written(folder, answer=ANSWER, more=STATED, given=TOTAL):
 
 def test_an_exercise_is_read_from_its_cells(tmp_path):
     exercise = stated.exercises(written(tmp_path))["scaled"]
-    assert exercise.names == ("dx", "dg") and list(exercise.inputs) == ["dy", "x", "g"]
+    assert exercise.outputs == ("dx", "dg") and list(exercise.inputs) == ["dy", "x", "g"]
     assert exercise.asks == "One number for all." and [case.name for case in exercise.cases][-1] == "large"
     batch = exercise.cases[1]
     assert batch.inputs[0].shape == (3, 4, 5) and batch.inputs[2] == 0.3
@@ -91,9 +91,9 @@ def test_what_cannot_be_read_is_refused_with_its_place(changes, said, tmp_path):
         (
             "q, k (B, T, K), g -> dq, dk (B, T, K), dg.",
             {"q": "B T K", "k": "B T K", "g": ""},
-            ["dq", "dk", "dg"],
+            ("dq", "dk", "dg"),
         ),
-        ("u (B, H*K), w (D,)\n -> du. Shaped as u (B, H*K).", {"u": "B H*K", "w": "D"}, ["du"]),
+        ("u (B, H*K), w (D,)\n -> du. Shaped as u (B, H*K).", {"u": "B H*K", "w": "D"}, ("du",)),
     ],
 )
 def test_a_docstring_says_what_comes_in_and_out(doc, shapes, names):

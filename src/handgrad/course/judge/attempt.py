@@ -1,5 +1,6 @@
 """Run a learner's function, and say in words why it gives nothing that could be compared."""
 
+import contextlib
 import copy
 import dis
 import linecache
@@ -118,17 +119,11 @@ def an_axis_is_missing(message):
     if len(shapes) != 2:
         return False
     short, long = sorted(shapes, key=len)
-    places = range(len(short) + 1 if len(short) < len(long) else 0)
-    return any(fit((*short[:place], 1, *short[place:]), long) for place in places)
-
-
-def fit(*shapes):
-    """Whether arrays of these shapes can be broadcast together."""
-    try:
-        np.broadcast_shapes(*shapes)
-    except ValueError:
-        return False
-    return True
+    for place in range(len(short) + 1 if len(short) < len(long) else 0):
+        with contextlib.suppress(ValueError):
+            np.broadcast_shapes((*short[:place], 1, *short[place:]), long)
+            return True
+    return False
 
 
 def read(result, outputs):

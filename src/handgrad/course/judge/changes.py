@@ -149,11 +149,10 @@ def scattered(program):
     """np.add.at(x, i, y) for x[i] += y, and x[i] += y for x[i] = y."""
     for node in nodes(program, ast.AugAssign):
         if isinstance(node.target, ast.Subscript) and isinstance(node.op, ast.Add):
-            array = ast.unparse(node.target.value)
-            index = ast.unparse(node.target).removeprefix(f"{array}[").removesuffix("]")
-            sliced = any(isinstance(part, ast.Slice) for part in ast.walk(node.target.slice))
-            where = f"np.s_[{index}]" if sliced else f"({index})"
-            call = expression(f"np.add.at({array}, {where}, VALUE)", VALUE=node.value)
+            where = node.target.slice
+            if any(isinstance(part, ast.Slice) for part in ast.walk(where)):
+                where = ast.Subscript(expression("np.s_"), where, ast.Load())
+            call = expression("np.add.at(A, INDEX, B)", A=node.target.value, INDEX=where, B=node.value)
             yield exchanged(node, ast.Expr(call), "scatter")
     for node in nodes(program, ast.Assign):
         if len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
@@ -237,17 +236,11 @@ def indexed(program):
     """The index of a loop for a number."""
     for loop in nodes(program, ast.For):
         names = [node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)]
-        places = [
-            part for node in ast.walk(loop) if isinstance(node, ast.Subscript) for part in parts_of(node)
-        ]
+        indices = [node.slice for node in ast.walk(loop) if isinstance(node, ast.Subscript)]
+        places = [part for index in indices for part in getattr(index, "elts", [index])]
         for place, name in itertools.product(places, names):
             if isinstance(place, ast.Constant) and isinstance(place.value, int):
                 yield exchanged(place, ast.Name(name, ast.Load()), "index")
-
-
-def parts_of(node):
-    """The entries of an index."""
-    return getattr(node.slice, "elts", [node.slice])
 
 
 def otherwise(program):
@@ -301,10 +294,6 @@ def pasted(line, old, new):
         plain, safe = (ast.unparse(ast.parse(line.replace(old, t, 1))) for t in (new, f"({new})"))
         return new if plain == safe else f"({new})"
     return new
-
-
-def usable(value):
-    return bool(np.isfinite(value).all())
 
 
 def surrounded(value, bricks, functions):

@@ -2,11 +2,10 @@
 
 A wrong result is compared with the arguments and with the values of the right answer, with their sums and
 means over some axes: it may be a multiple of such a value, the right result plus or minus one, times one, or
-divided by one; the sum of the right terms, each with a factor of its own; or right in some entries and 0 in
-others. What is found holds in every case, with factors that have a name, and is said as a fact.
+divided by one; or right in some entries and 0 in others. What is found holds in every case, with factors that
+have a name, and is said as a fact.
 """
 
-import ast
 import inspect
 import itertools
 import re
@@ -15,10 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from .attempt import listed
 from .observe import name_factor
 from .search import Finding, Search, finite
-from .values import proportional, value_of, variables
+from .values import proportional, variables
 
 LEAST = 6
 """A result of fewer numbers, in its largest case, is no evidence."""
@@ -49,7 +47,7 @@ class Explain:
         if not good or max(r.size for r in right) < LEAST:
             return None
         with np.errstate(all="ignore"):
-            ways = [how] if how else [self._multiple, self._made, self._terms, self._entries]
+            ways = [how] if how else [self._multiple, self._made, self._entries]
             return next(filter(None, (way(name, given, right) for way in ways)), None)
 
     @cached_property
@@ -103,43 +101,6 @@ class Explain:
                 factor = min(found, key=len)
                 return self._told(name, words, factor, found[factor])
         return None
-
-    def _terms(self, name, given, right):
-        """The Finding for a sum of the right terms, each with a factor of its own; or None."""
-        signs, nodes = zip(*terms(self.search.program, name) or [(1, None)])
-        tables = [self._table(nodes, signs, run, g.shape) for run, g in zip(self.runs, given)]
-        if len(nodes) < 2 or any(table is None for table in tables):
-            return None
-        counts, sizes = [], []
-        for table, g, size in zip(tables, given, self.sizes):
-            count, _, rank, _ = np.linalg.lstsq(table, g.ravel(), rcond=1e-10)
-            if np.abs(table @ count - g.ravel()).max(initial=0) > 1e-9 * np.abs(g).max(initial=1e-300):
-                return None
-            if rank == len(nodes) and g.size > len(nodes) + 2:
-                counts.append(np.where(np.abs(count) < 1e-9, 0, count))
-                sizes.append(size)
-        if len(counts) < 2:
-            return None
-        said = {}
-        for node, column in zip(nodes, np.array(counts).T):
-            factor = "0" if not column.any() else in_words(column, sizes) if column.all() else None
-            if factor is None:
-                return None
-            if factor:
-                said[ast.unparse(node)] = factor
-        kinds = {"0": "A term is missing.", "minus ": "A sign is wrong."}
-        found = dict.fromkeys(kinds.get(factor, "A term has a wrong factor.") for factor in said.values())
-        how = {"0": "is missing", "minus ": "has the opposite sign"}
-        parts = [f"`{t}` {how.get(f, f'comes {f.strip()}')}" for t, f in said.items()]
-        return Finding(" ".join(found), f"Of the terms of `{name}`: {listed(parts)}.")
-
-    def _table(self, nodes, signs, run, shape):
-        """The terms in a case, a column each; None if they cannot be had, or do not fit."""
-        columns = [value_of(node, self.search.program, run) for node in nodes]
-        try:
-            return np.stack([np.broadcast_to(c, shape).astype(float).ravel() for c in columns], 1) * signs
-        except (TypeError, ValueError):
-            return None
 
     def _entries(self, name, given, right):
         """The Finding for a result that is right but for a factor, where it is 0 and should not be or the
@@ -208,35 +169,3 @@ def in_words(factors, sizes):
     if words == "the right answer with the opposite sign":
         return "minus "
     return None if words is None or re.search(r"\d\.\d", words) else words.removesuffix("the right answer")
-
-
-def terms(program, name):
-    """[(sign, expression)] of the terms of a result: sums are taken apart, products multiplied out."""
-    made, several = {}, set()
-    for node in ast.walk(program.tree):
-        targets = [*getattr(node, "targets", []), *filter(None, [getattr(node, "target", None)])]
-        for target in targets if isinstance(node, ast.Assign | ast.AugAssign | ast.For) else ():
-            several |= {target.id} & set(made) if isinstance(target, ast.Name) else set()
-            if isinstance(target, ast.Name):
-                made[target.id] = node.value if isinstance(node, ast.Assign) else target
-
-    def parts(node, sign=1):
-        match node:
-            case ast.Name(name) if name in made and name not in several and made[name] is not node:
-                found = parts(made[name], sign)
-                return found if len(found) > 1 else [(sign, node)]
-            case ast.BinOp(left, ast.Add() | ast.Sub() as op, right):
-                return [*parts(left, sign), *parts(right, sign if isinstance(op, ast.Add) else -sign)]
-            case ast.UnaryOp(ast.USub(), inner):
-                return parts(inner, -sign)
-            case ast.BinOp(left, ast.Mult() | ast.MatMult() as op, right):
-                return [(s * t, ast.BinOp(a, op, b)) for s, a in parts(left, sign) for t, b in parts(right)]
-            case ast.BinOp(left, ast.Div(), right):
-                return [(s, ast.BinOp(a, ast.Div(), right)) for s, a in parts(left, sign)]
-        return [(sign, node)]
-
-    returned = [node.value for node in ast.walk(program.tree) if isinstance(node, ast.Return)]
-    if len(returned) != 1:
-        return []
-    results = returned[0].elts if isinstance(returned[0], ast.Tuple) else returned
-    return parts(results[program.outputs.index(name)]) if len(results) == len(program.outputs) else []

@@ -72,7 +72,7 @@ def observe(name, pairs):
         if all(is_a_loss(g, [name]) for g, _, _ in reshaped):
             return f"{text} {THE_LOSS}"
         if all(g.size == e.size and close(g.reshape(e.shape), e) for g, e, _ in reshaped):
-            ones = all(without_ones(g.shape) == without_ones(e.shape) for g, e, _ in reshaped)
+            ones = all(g.squeeze().shape == e.squeeze().shape for g, e, _ in reshaped)
             what = (
                 "an axis of length 1 was kept or lost"
                 if ones
@@ -135,10 +135,6 @@ def is_reduced(given, expected, axis, kind):
     """Whether it is the sum or the mean over an axis, which may be kept."""
     reduced = getattr(expected, kind)(axis=axis)
     return given.size == reduced.size and close(given.reshape(reduced.shape), reduced)
-
-
-def without_ones(shape):
-    return tuple(n for n in shape if n != 1)
 
 
 def constant_factor(pairs):

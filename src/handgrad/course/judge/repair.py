@@ -38,7 +38,6 @@ from .changes import (
     returned_names,
     said,
     surrounded,
-    usable,
 )
 from .observe import name_factor
 from .search import Finding, Search, results_of, same
@@ -511,7 +510,8 @@ class Repair:
         for one in sorted(reversed(fitting.values()), key=lambda new: self._is_right(new[0])):
             yield inserted(*one), True
         yield from early[half:]
-        yield from ((inserted(*one), False) for fits, last, one, made in new if not last and usable(made))
+        others = (one for fits, last, one, made in new if not last and np.isfinite(made).all())
+        yield from ((inserted(*one), False) for one in others)
         yield from (edit for edit, last in zip(edits, late) if last)
 
     def _fits(self, change):

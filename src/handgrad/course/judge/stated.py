@@ -12,7 +12,6 @@ stands in the metadata of the cell, under `handgrad`:
     only       {case: words}, what it means if nothing else is wrong
     ideas      [[words, {old: new}]], a few wrong ideas that no slip makes, as changes of the right answer
     reserved   the operations of the package that do all the work
-    seed       of what is drawn, if the first that was tried shows too little
 
 How an argument is drawn is the code of a function (rng, shape) -> array, in the words of `draws` and of
 `handgrad.chapters.TOPIC.inputs`; before it may stand letters, "T S: reach", if its shape is another one.
@@ -77,7 +76,6 @@ def exercise(answer, more, hints, topic):
     """The exercise of a right answer, and of what its cell says besides."""
     ideas = tuple(Idea(words, changes) for words, changes in more.get("ideas", ()))
     words = dict(ideas=ideas, hints=items(hints), asks=more["asks"])
-    words |= {"seed": more["seed"]} if "seed" in more else {}
     if "domains" in more:
         return Derivation(answer, more["domains"], **words)
     shapes, outputs = signature(answer.__doc__ or "")
@@ -95,7 +93,7 @@ def exercise(answer, more, hints, topic):
     }
     return Exercise(
         answer,
-        outputs=" ".join(outputs),
+        outputs=outputs,
         inputs=inputs,
         special=special,
         only=more.get("only", {}),
@@ -121,7 +119,7 @@ def signature(doc):
     shapes = {}
     for names, shape in SHAPED.findall(sides[0]):
         shapes |= dict.fromkeys(names.split(", "), " ".join(shape.replace(" ", "").replace(",", " ").split()))
-    return shapes, [name for names, _ in SHAPED.findall(sides[1]) for name in names.split(", ")]
+    return shapes, tuple(name for names, _ in SHAPED.findall(sides[1]) for name in names.split(", "))
 
 
 def drawn(letters, how, words):
