@@ -39,6 +39,9 @@ class Failure:
     raised: bool = False  # whether it is an exception of the answer
 
 
+OPEN = Failure(YOUR_TURN, "stub", unfinished=True)
+
+
 class Elsewhere(Exception):
     """What the call of an answer raises here if it has failed in another process: with its Failure."""
 
@@ -57,7 +60,7 @@ def attempt(function, inputs, outputs, told=True):
     except (Exception, SystemExit) as error:
         return failure(error, function) if told else Failure("", type(error).__name__)
     if result is ... or (result is None and is_empty(function)):
-        return Failure(YOUR_TURN, "stub", unfinished=True)
+        return OPEN
     if result is None:
         return Failure("It returns None. Did you forget `return`?", "None")
     found = read(result, outputs)
@@ -77,11 +80,10 @@ def failure(error, function):
     if isinstance(error, NotImplementedError):
         other = frames[-1].name
         still = f"It calls `{other}`, whose own answer is still open: use `right_{other}` in its place."
-        return Failure(
-            YOUR_TURN if other == getattr(function, "__name__", other) else still, "stub", unfinished=True
-        )
+        own = other == getattr(function, "__name__", other)
+        return OPEN if own else Failure(still, "stub", unfinished=True)
     if isinstance(error, TypeError) and "ellipsis" in str(error):
-        return Failure(YOUR_TURN, "stub", unfinished=True)
+        return OPEN
     text = f"It raises {type(error).__name__}: {str(error).strip() or 'no message'}"
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     own = [frame for frame in frames if frame.filename == file]
@@ -89,8 +91,8 @@ def failure(error, function):
     variables = at_the_line(error, file)
     if line:
         text = f"{text} (in `{own[-1].name}`: `{line}`)."
-        names = [name for name in dict.fromkeys(re.findall(r"[^\W\d]\w*", line)) if name in variables]
-        shapes = [f"`{name}` {variables[name].shape}" for name in names]
+        names = dict.fromkeys(re.findall(r"[^\W\d]\w*", line))
+        shapes = [f"`{name}` {variables[name].shape}" for name in names if name in variables]
         text += f" The shapes there: {', '.join(shapes)}." if shapes else ""
     message, advice = str(error), []
     if isinstance(error, SystemExit):
@@ -107,10 +109,8 @@ def failure(error, function):
 def at_the_line(error, file):
     """{name: array} of the variables where the error left the last line of this file."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    variables = [frame.f_locals for frame in frames if frame.f_code.co_filename == file]
-    return (
-        {n: v for n, v in variables[-1].items() if isinstance(v, np.ndarray) and v.ndim} if variables else {}
-    )
+    *_, last = {}, *(frame.f_locals for frame in frames if frame.f_code.co_filename == file)
+    return {name: x for name, x in last.items() if isinstance(x, np.ndarray) and x.ndim}
 
 
 def an_axis_is_missing(message):
@@ -134,7 +134,7 @@ def read(result, outputs):
         text = f"Expected {len(outputs)} values, ({', '.join(outputs)}), got {got}."
         return Failure(f"{text} {THE_LOSS}" if is_a_loss(result, outputs) else text, "count")
     if any(part is ... for part in parts):
-        return Failure(YOUR_TURN, "stub", unfinished=True)
+        return OPEN
     arrays = {}
     for name, part in zip(outputs, parts):
         if part is None:
@@ -146,9 +146,8 @@ def read(result, outputs):
         except Exception:
             array = None
         if array is None or array.dtype.kind not in "fiub":
-            return Failure(
-                f"{name} should be an array of real numbers, but it {is_what(part, array)}.", "type"
-            )
+            what = is_what(part, array)
+            return Failure(f"{name} should be an array of real numbers, but it {what}.", "type")
         arrays[name] = array
     return arrays
 

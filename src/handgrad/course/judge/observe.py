@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 
 from .attempt import THE_LOSS, Failure, is_a_loss, listed, quoted
+from .values import proportional
 
 POWERS = {1: "{n}", -1: "1/{n}", 0.5: "√{n}", -0.5: "1/√{n}", 2: "{n}²", -2: "1/{n}²"}
 UNKNOWN = "not by a mistake known here"
@@ -139,14 +140,8 @@ def is_reduced(given, expected, axis, kind):
 
 def constant_factor(pairs):
     """The factor between given and expected, in words, if every wrong case is an exact multiple."""
-    ratios = []
-    for given, expected, _ in pairs:
-        power = float(np.sum(expected * expected))
-        ratio = float(np.sum(given * expected)) / power if power else 0.0
-        if ratio == 0 or not close(given, ratio * expected):
-            return None
-        ratios.append(ratio)
-    return name_factor(ratios, [case.sizes for _, _, case in pairs])
+    ratios = [proportional(expected, given) for given, expected, _ in pairs]
+    return name_factor(ratios, [case.sizes for _, _, case in pairs]) if all(ratios) else None
 
 
 def name_factor(ratios, sizes, tolerance=1e-7):
