@@ -372,8 +372,8 @@ def _rewrite(e, used, multiply_out):
         if q.is_Pow and q.base.is_Add and q.exp.is_Rational:
             whole = q.exp.is_Integer and q.exp.is_positive
             return sp.expand_multinomial(q, deep=False) if whole else sp.factor_terms(q.base) ** q.exp
-        if isinstance(q, sp.exp) and q.exp.is_Add:
-            return Mul(*[sp.exp(term) for term in q.exp.args])
+        if isinstance(q, sp.exp | sp.Pow) and q.exp.is_Add and not q.base.is_Number:
+            return Mul(*[q.base**term for term in q.exp.args])
         return q
 
     return walk(e)
