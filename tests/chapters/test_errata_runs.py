@@ -31,18 +31,18 @@ def test_off_is_a_relative_length_and_infinite_for_another_shape():
     assert formulas.off(np.ones(3), np.ones((3, 1))) == np.inf
 
 
-def test_the_formulas_in_columns_are_wrong_as_printed_and_right_as_corrected():
+def test_the_formulas_of_a_head_are_wrong_as_printed_and_right_as_corrected():
     """From several draws; a factor that is counted twice leaves the direction alone."""
     for seed in (6, 7):
         found = formulas.answers(K=3, D=4, T=5, seed=seed)
         for printed, corrected, wanted in found.values():
             assert formulas.off(printed, wanted) > 0.1 and formulas.off(corrected, wanted) < 1e-8
-        printed, corrected, _ = found["E3: dW_q"]
+        printed, corrected, _ = found["E3: dW_K"]
         np.testing.assert_allclose(printed, corrected / 3**0.5)
 
 
 def test_the_edit_of_the_first_erratum_is_its_printed_jacobian():
-    """∂a_ij/∂u_mn = a_ij (δ_im − a_in), contracted with the gradient of the weights; its sum is not 0."""
+    """∂a_ts/∂u_nr = a_ts (δ_tn − a_tr), contracted with the gradient of the weights; its sum is not 0."""
     faults = next(cell.source for cell in CELLS if cell.id == "faults")
     exec(faults, found := {})
     q, k, v, dy = np.random.default_rng(4).standard_normal((4, 3, 3))

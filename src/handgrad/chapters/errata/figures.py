@@ -6,16 +6,15 @@ from ...course.figures import DIVERGING, backward_graph
 
 
 def integers():
-    """E2 by hand: two tokens of width 1, in columns, values forward and gradients back."""
-    # a matrix is written column by column
-    a = r"$\mathsf{a}$"
-    nodes = {"q": (0, 1), "k": (0, 0), "c": (1.8, 0.5), a: (3.6, 0.5), "z": (5.6, 0.5), "L": (7, 0.5)}
+    """E2 by hand: two tokens of width 1, values forward and gradients back."""
+    # a matrix is written row by row
+    nodes = {"q": (0, 1), "k": (0, 0), "u": (1.8, 0.5), "a": (3.6, 0.5), "y": (5.6, 0.5), "L": (7, 0.5)}
     edges = [
-        ("q", "c", "(1, 0)", "", "(3, −3) ln 3"),
-        ("k", "c", "(1, −1) ln 3", "", "(−3, −6)"),
-        ("c", a, "", "", "−3 3 | −6 6"),
-        (a, "z", "¾ ¼ | ¼ ¾", "", "0 16 | 0 32"),
-        ("z", "L", "(2, 6)", "", "(2, 4)"),
+        ("q", "u", "(1, −1) ln 3", "", "(−3, −6)"),
+        ("k", "u", "(1, 0)", "", "(3, −3) ln 3"),
+        ("u", "a", "", "", "−3 3 | −6 6"),
+        ("a", "y", "¾ ¼ | ¼ ¾", "", "0 16 | 0 32"),
+        ("y", "L", "(2, 6)", "", "(2, 4)"),
     ]
     return backward_graph(nodes, edges, height=3.6)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...check import measured
-from ...ops import softmax
+from ...ops import attention, softmax
 
 
 def off(x, wanted):
@@ -12,35 +12,25 @@ def off(x, wanted):
     return float(np.linalg.norm(x - wanted) / np.linalg.norm(wanted)) if x.shape == wanted.shape else np.inf
 
 
-def attend(q, k, v):
-    """Text C's head, tokens as columns: its q compete in the softmax, so each column of weights sums to 1."""
-    weights = softmax((q.T @ k / len(q) ** 0.5).T)[0].T
-    return v @ weights, weights
-
-
-def answers(K=4, D=5, T=6, seed=6):
-    """{erratum and gradient: (as printed, as corrected, by differences)} of one head; E1: by its scores."""
+def answers(K=4, D=5, T=6, seed=21):
+    """{erratum and gradient: (as printed, as corrected, by differences)} of one head, tokens as rows."""
     rng = np.random.default_rng(seed)
-    W_q, W_k, W_v = rng.standard_normal((3, K, D))
-    X, dz = rng.standard_normal((D, T)), rng.standard_normal((K, T))
-    q, k, v, root = W_q @ X, W_k @ X, W_v @ X, K**0.5
-    a = attend(q, k, v)[1]
-    da = v.T @ dz
-    dc = a * (da - (a * da).sum(axis=0))
-    h = (a * da).sum(axis=0)  # E1 in columns: ∂a_it/∂c_ns as printed, contracted
-    dq, values = k @ dc.T / root, W_v.T @ dz @ a.T
-    of_c = measured(lambda c: (dz * (v @ softmax(c.T)[0].T)).sum(), q.T @ k / root)
-    of_q = measured(lambda q: (dz * attend(q, k, v)[0]).sum(), q)
-    of_W_q = measured(lambda W_q: (dz * attend(W_q @ X, k, v)[0]).sum(), W_q)
-    of_X = measured(lambda X: (dz * attend(W_q @ X, W_k @ X, W_v @ X)[0]).sum(), X)
+    W_Q, W_K, W_V = rng.standard_normal((3, D, K))
+    x, dy = rng.standard_normal((T, D)), rng.standard_normal((T, K))
+    q, k, v, root = x @ W_Q, x @ W_K, x @ W_V, K**0.5
+    a, da = softmax(q @ k.T / root)[0], dy @ v.T
+    h = (a * da).sum(axis=1, keepdims=True)
+    du = a * (da - h)
+    dk = du.T @ q / root
+    others = du @ k @ W_Q.T / root + a.T @ dy @ W_V.T  # what reaches x through q and v
+    of_u = measured(lambda u: (dy * (softmax(u)[0] @ v)).sum(), q @ k.T / root)
+    of_k = measured(lambda k: (dy * attention(q, k, v)[0]).sum(), k)
+    of_W_K = measured(lambda W_K: (dy * attention(q, x @ W_K, v)[0]).sum(), W_K)
+    of_x = measured(lambda x: (dy * attention(x @ W_Q, x @ W_K, x @ W_V)[0]).sum(), x)
     return {
-        "E1: dc": (h[None] - (a @ h)[:, None], dc, of_c),
-        "E2: dQ": (k @ dc / root, dq, of_q),
-        "E3: dW_q": (dq @ X.T / root, dq @ X.T, of_W_q),
-        "E4: dW_q": (k @ dc @ X.T / root, dq @ X.T, of_W_q),
-        "E5: dX": (
-            (W_q.T @ k + W_k.T @ q) @ dc / root + values,
-            W_q.T @ dq + W_k.T @ q @ dc / root + values,
-            of_X,
-        ),
+        "E1: dU": (h - h.T @ a, du, of_u),  # ∂a_ts/∂u_nr as printed, contracted
+        "E2: dK": (du @ q / root, dk, of_k),
+        "E3: dW_K": (x.T @ dk / root, x.T @ dk, of_W_K),
+        "E4: dW_K": (x.T @ du @ q / root, x.T @ dk, of_W_K),
+        "E5: dX": (du @ q @ W_K.T / root + others, dk @ W_K.T + others, of_x),
     }
