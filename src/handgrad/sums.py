@@ -41,7 +41,6 @@ _unique = count(1)  # all other marks
 _WRITTEN_OUT = 64  # a proof writes a sum of at most so many terms, a number, term by term
 _DIGITS = (60, 240, 960)  # with which random points are computed: more only if too many cancel
 _TINY = mpmath.mpf("1e-30")  # of sides that are both smaller, 80 decimals are compared
-_MULTIPLY = dict(mul=True, multinomial=False, power_exp=False, power_base=False, log=False, basic=False)
 
 
 class Index(Symbol):
@@ -81,10 +80,8 @@ class _Sum(Sum):
             limits, function = (*function.limits, *limits), function.function
         self = sp.Expr.__new__(cls, function, *(sp.Tuple(*limit) for limit in limits))
         self.is_commutative = True
+        self._assumptions = _POSITIVE if _is_positive(function) else _UNKNOWN
         return self
-
-    def _eval_is_zero(self):
-        """Not asked of the terms: where it matters, a normal form shows it."""
 
     @cached_property
     def _letters(self):
@@ -96,6 +93,11 @@ class _Sum(Sum):
     @property
     def free_symbols(self):
         return {*self._letters}  # SymPy adds to what it gets
+
+
+_UNKNOWN = dict.fromkeys([*Symbol("0", zero=True).assumptions0, "polar", "antihermitian"])
+_POSITIVE = _UNKNOWN | Symbol("1", positive=True).assumptions0
+"""What SymPy may ask of a sum: it looks for long, and at every turn, for what is not said at once."""
 
 
 # ------------------------------------------------------------------------------------------ writing a formula
@@ -368,7 +370,7 @@ def _rewrite(e, used, multiply_out):
         if not multiply_out:
             return q
         if q.is_Mul and any(factor.is_Add for factor in q.args):
-            return q.expand(deep=False, **_MULTIPLY)
+            return _opened(q)
         if q.is_Pow and q.base.is_Add and q.exp.is_Rational:
             whole = q.exp.is_Integer and q.exp.is_positive
             return sp.expand_multinomial(q, deep=False) if whole else sp.factor_terms(q.base) ** q.exp
@@ -383,7 +385,7 @@ def _terms(body, k, multiply_out):
     """The terms of a summand, brackets opened (in the readable form only those that hold a delta in k)."""
     for term in Add.make_args(body):
         if multiply_out:
-            yield from Add.make_args(term.expand(deep=False, **_MULTIPLY) if term.is_Mul else term)
+            yield from Add.make_args(_opened(term) if term.is_Mul else term)
             continue
         brackets, rest = [], []
         for factor in Mul.make_args(term):
@@ -391,6 +393,11 @@ def _terms(body, k, multiply_out):
             (brackets if opens else rest).append(factor)
         for part in Add.make_args(sp.expand_mul(Mul(*brackets))):
             yield Mul(part, *rest)
+
+
+def _opened(q):
+    """A product with its brackets multiplied out."""
+    return Add(*[Mul(*parts) for parts in product(*map(Add.make_args, q.args))])
 
 
 def _sum_of_term(term, k, used, multiply_out):
@@ -739,9 +746,11 @@ def _is_positive(q):
     if q.is_Add or q.is_Mul:
         return all(map(_is_positive, q.args))
     if isinstance(q, Sum):
-        return _is_positive(q.function)
+        return bool(q.is_positive)
+    if isinstance(q, Indexed):
+        return bool(q.base.label.is_positive)
     base, power = q.as_base_exp()
-    return bool(q.is_positive) or power != 1 and _is_positive(base) and not power.has(sp.I)
+    return power != 1 and _is_positive(base) and not power.has(sp.I) or bool(q.is_positive)
 
 
 def _vanishes_joined(e):
