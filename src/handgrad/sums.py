@@ -250,7 +250,7 @@ def _in_steps(e):
     """Max, Min, Abs, Piecewise, Heaviside and sign by `step`; what is not known to be the same stays.
 
     The first four are the same at every point, kinks too: a Piecewise if its conditions are >, ≥, < or ≤
-    between two expressions. Heaviside(u) and sign(u) are the same except at u = 0: see `_kink`.
+    between two expressions. Heaviside(u) and sign(u) are the same except at u = 0: see `kink`.
     """
 
     def larger(*terms):
@@ -277,15 +277,15 @@ def _in_steps(e):
         (sp.Min, smaller),
         (sp.Abs, lambda u: u * (2 * step(u) - 1)),
         (sp.Piecewise, chosen),
-        (sp.Heaviside, lambda u, at_0: step(u) if _kink(u) else sp.Heaviside(u, at_0)),
-        (sp.sign, lambda u: 2 * step(u) - 1 if _kink(u) else sp.sign(u)),
+        (sp.Heaviside, lambda u, at_0: step(u) if kink(u) else sp.Heaviside(u, at_0)),
+        (sp.sign, lambda u: 2 * step(u) - 1 if kink(u) else sp.sign(u)),
     ):
         e = e.replace(function, by_steps)
     return e
 
 
-def _kink(u):
-    """(c, z + d) if u = c (z + d) for numbers c ≠ 0 and d and a real z, an entry or a scalar; else None.
+def kink(u):
+    """(c, z, d) if u = c (z + d) for numbers c ≠ 0 and d and a real z, an entry or a scalar; else None.
 
     Such a u is 0 at one value of z only. Another may be 0 more often, as x[i] − x[j] is where i = j.
     """
@@ -294,13 +294,13 @@ def _kink(u):
         return None
     slope = sp.diff(u, entries[0])
     shift = sp.expand(u / slope) - entries[0] if slope.is_number and slope != 0 else u
-    return (slope, entries[0] + shift) if shift.is_number else None
+    return (slope, entries[0], shift) if shift.is_number else None
 
 
 def _turned(u):
-    """step(u) with z alone in front: 1 − step(−u) where c < 0 in `_kink`, the same except at u = 0."""
-    slope, place = _kink(u) or (sp.S.One, u)
-    return 1 - step(place) if slope.is_negative else step(place)
+    """step(u) with z alone in front: 1 − step(−u) where c < 0 in `kink`, the same except at u = 0."""
+    slope, z, shift = kink(u) or (sp.S.One, u, 0)
+    return 1 - step(z + shift) if slope.is_negative else step(z + shift)
 
 
 # -------------------------------------------------------------------------------------------- the normal form
@@ -618,11 +618,28 @@ def _is_proved(e):
     """Is a normal form shown to be 0: as it is, in exponentials, or once its kinks are written by `step`?"""
     if _vanishes(e) or _vanishes_in_exponentials(e) or _vanishes_term_by_term(e):
         return True
-    with_steps = _in_steps(e).replace(step, _turned)
-    if with_steps == e:
-        return False
-    with_steps = normal_form(with_steps)
-    return _vanishes(with_steps) or _vanishes_in_exponentials(with_steps)
+    with_steps = _in_steps(e)
+    return (with_steps != e or e.has(step)) and _vanishes_by_cases(with_steps)
+
+
+def _vanishes_by_cases(e, said=()):
+    """Is e 0 whether each of its steps, outside of sums, is 1 or 0? said: [(u, what step(u) is)] so far.
+
+    step(u) = 1 makes step(u + c) 1 for c ≥ 0, and step(u) = 0 makes it 0 for c ≤ 0.
+    """
+
+    def known(v):
+        apart = [(sp.expand(v - u), value) for u, value in said]
+        found = {value for c, value in apart if c.is_number and (c >= 0 if value else c <= 0)}
+        return sp.Integer(found.pop()) if found else step(v)
+
+    e = e.replace(step, lambda v: _turned(v).replace(step, known))
+    steps = [s for s in e.atoms(step) if not s.args[0].has(step) and s.free_symbols <= e.free_symbols]
+    if not steps:
+        e = normal_form(e)
+        return _vanishes(e) or _vanishes_in_exponentials(e)
+    (u,) = min(steps, key=str).args
+    return all(_vanishes_by_cases(e, (*said, (u, value))) for value in (1, 0))
 
 
 def _sides(a, b, values):

@@ -482,7 +482,12 @@ class Symbols(Walk):
 
 def kinks(e, letter):
     """The parts of an expression that hold a letter and have no derivative everywhere, such as |x|."""
-    return {a for a in sp.sympify(e).atoms(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Piecewise) if a.has(letter)}
+
+    def turns(a):
+        conditions = [where for _, where in a.args] if isinstance(a, sp.Piecewise) else a.args
+        return any(part.has(letter) for part in conditions)
+
+    return set(filter(turns, sp.sympify(e).atoms(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Piecewise)))
 
 
 def of_indices(t, at):

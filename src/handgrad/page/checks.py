@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import sympy as sp
 
-from ..sums import Index, NotProved, equal, prove_equal
+from ..sums import Index, NotProved, equal, kink, prove_equal
 from . import second
 from .algebras import (
     Symbols,
@@ -794,27 +794,35 @@ def _prove_at(reading, left, relation, right, what, signs, at):
 
 
 def _at_jumps(a, b, what, kinks):
-    """Refute what fails where a number is 0, at which a condition or a sign has a value of its own.
+    """Refute what fails where two numbers are equal that a condition compares, or one is 0 with a sign.
 
     Of a letter that has a kink, nothing is claimed there.
     """
-    kinked = {getattr(letter, "base", letter) for kink in kinks for letter in kink.free_symbols}
-    for jump in (a - b).atoms(sp.sign, sp.Piecewise):
-        for letter in (s for s in jump.free_symbols if s.is_positive is None and not s.is_integer):
-            difference = (a - b).subs(letter, 0)
-            if getattr(letter, "base", letter) in kinked or not difference.is_number or difference is sp.nan:
-                continue
-            if not equal(difference, sp.S.Zero):
-                raise AssertionError(f"{what}: at {letter} = 0 the sides differ by {difference}")
+    kinked = {getattr(letter, "base", letter) for one in kinks for letter in one.free_symbols}
+    compared = [c.lhs - c.rhs for c in (a - b).atoms(sp.core.relational.Relational)]
+    compared += [jump.args[0] for jump in (a - b).atoms(sp.sign)]
+    signed = [u.replace(sp.Abs, lambda x, sign=sign: sign * x) for u in compared for sign in (1, -1)]
+    for _, letter, shift in filter(None, map(kink, signed)):
+        difference = (a - b).subs(letter, -shift)
+        if getattr(letter, "base", letter) in kinked or difference.has(sp.nan, sp.zoo):
+            continue
+        with suppress(NotProved):
+            try:
+                prove_equal(with_examples(difference), sp.S.Zero)
+            except AssertionError as error:
+                if isinstance(error, NotProved):
+                    raise
+                at = f"{what}: at {letter} = {-shift} the sides differ by {difference}"
+                raise AssertionError(at) from None
 
 
 def _smooth(walk, signs):
     """Refuse derivatives at a kink: the conditions of a claim must say where it is not."""
     if walk.reading.kinks is not None:
-        walk.reading.kinks |= {str(kink) for kink in walk.kinks}
+        walk.reading.kinks |= {str(one) for one in walk.kinks}
         return
-    for kink in walk.kinks:
-        if (rest := kink.xreplace(signs)).has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Piecewise):
+    for one in walk.kinks:
+        if (rest := one.xreplace(signs)).has(sp.Max, sp.Min, sp.Abs, sp.sign, sp.Piecewise):
             raise Unprovable(f"a derivative of {rest}, which has a kink: say where it is not, as for x ≠ 0")
 
 
