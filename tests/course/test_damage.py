@@ -93,15 +93,16 @@ def test_a_damage_that_nobody_notices_is_told(tmp_path, monkeypatch):
     )
     code += 'page.prove("eq-back")\npage.holds("eq-weak")'
     page = written(tmp_path, text, code)
-    double, back, score = scores = damage.score(page)
+    chapter = damage.Chapter(page)
+    double, back, score = scores = [chapter.score(label) for label in chapter.targets]
     assert (double.definition, double.edits, double.refused, double.alive) == (True, 11, 9, [])
     assert any(r"\delta_{ji}" in edit for edit in double.same)
     assert (back.definition, back.edits, back.refused) == (False, 3, 3)
     assert score.refused >= 1 and any("1001" in edit for edit in score.alive)
-    assert damage.score(page) == scores  # kept
+    assert [chapter.score(label) for label in chapter.targets] == scores  # kept
     record = tmp_path / "damage.json"
-    damage.record(damage.Chapter(page), [score], path=record)
-    damage.record(damage.Chapter(page), [score], path=record)
+    damage.record(chapter, [score], path=record)
+    damage.record(chapter, [score], path=record)
     entry = damage.recorded(record)["00_page"]["eq-weak"]
     assert entry["refused"] == score.refused and entry["alive"] == score.alive
     assert damage.told(damage.recorded(record)).startswith(f"In 1 claims, of {score.edits} slips ")
@@ -131,7 +132,7 @@ def test_the_readme_says_what_is_recorded():
 def rests_on(notebook, path):
     """The definitions that a check of a notebook needs, or whose letters it computes from the page."""
     chapter, found = damage.Chapter(path), set()
-    _, checks, _ = damage.statements(notebook)
+    _, checks = damage.statements(notebook)
     for source, _, labels in checks:
         given = eval(source, chapter.made)
         given = given if hasattr(given, "grounds") else given.given()

@@ -204,8 +204,8 @@ def test_a_copy_reads_the_formulas_of_its_page(chapter, source, copies):
     ]
     page, copy = (Page(text).equations for text in markdown)
     assert copy == page
-    setup, _, readers = damage.statements(source)
-    assert setup and damage.readings(setup, readers, markdown[1], chapter.name)
+    setup, _ = damage.statements(source)
+    assert setup and damage.readings(setup, markdown[1], chapter.name)
 
 
 def test_links_lead_to_a_cell_that_is_there(copies):

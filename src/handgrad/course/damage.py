@@ -23,7 +23,6 @@ import contextlib
 import datetime
 import functools
 import hashlib
-import inspect
 import io
 import json
 import linecache
@@ -31,14 +30,16 @@ import os
 import re
 import signal
 import sys
+from collections import defaultdict
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from unittest import mock
 
 from .. import page as room
 from .. import sums
 from ..extras import needs
 from ..page import Page
-from ..page.checks import DISPLAY
+from ..page.checks import DISPLAY, INLINE
 from ..page.edits import edits
 
 with needs("book"):
@@ -49,6 +50,7 @@ with needs("book"):
 KEPT = Path("_build/damage")
 RECORD = Path("book/damage.json")
 COMMAND = "python -m handgrad.course.damage --record notebooks/[0-9]*.ipynb"
+QUICK = {"prove": "small", "holds": "holds"}
 REFUSALS = (ValueError, KeyError, AssertionError)
 """How the reader says no. Whatever else stops a cell is told as well: the reader should have said it."""
 
@@ -70,37 +72,24 @@ class Score:
     stopped: list = field(default_factory=list)
 
 
-class _Damaged:
-    """Stands for `handgrad.page.read` and `Page`: every file is the text with one formula exchanged."""
-
-    def __init__(self, text, name):
-        self.text, self.name = text, name
-
-    def __call__(self, path):
-        return Page(self.text, self.name)
-
-
 def statements(notebook):
-    """(set-up, checks, readers): what makes readings; calls (source, method, labels); names of `read`."""
-    setup, checks, readers = [], [], {"read"}
+    """(set-up, checks): the statements that make readings, and the calls (source, method, labels)."""
+    setup, checks = [], []
     for _, statement in evidence.replay(notebook):
-        if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            readers |= {alias.asname or alias.name for alias in statement.names if alias.name == "read"}
-            continue
         call = statement.value if isinstance(statement, ast.Expr) else None
         method = getattr(getattr(call, "func", None), "attr", "")
         if method in ("prove", "holds"):
             checks.append((ast.unparse(call.func.value), method, [a.value for a in call.args]))
-        elif isinstance(statement, ast.Assign):
+        elif not isinstance(statement, ast.Expr):
             setup.append(statement)
-    return setup, checks, readers
+    return setup, checks
 
 
-def readings(setup, readers, text, name):
-    """The page objects that the set-up makes of a text: {name: object}."""
-    made = dict.fromkeys(readers, _Damaged(text, name))
-    module = ast.Module(body=list(setup), type_ignores=[])
-    exec(compile(module, name, "exec"), made)
+def readings(setup, text, name):
+    """The page objects that the set-up makes of a text, whatever file it reads: {name: object}."""
+    made = {}
+    with mock.patch.object(room, "read", lambda path: Page(text, name)):
+        exec(compile(ast.Module(list(setup), []), name, "exec"), made)
     return made
 
 
@@ -112,138 +101,100 @@ class Chapter:
     """
 
     def __init__(self, path):
-        self.name, self.stem = Path(path).name, Path(path).stem
-        self.path, self.notebook = Path(path), (notebook := nbformat.read(path, as_version=4))
-        self.text = "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-        self.setup, checks, self.readers = statements(notebook)
-        self.page, self.targets = Page(self.text, self.name), {}
-        self.made = readings(self.setup, self.readers, self.text, self.name)
-        asked, used = {}, {}
+        self.path, self.notebook = Path(path), nbformat.read(path, as_version=4)
+        self.text = "\n\n".join(cell.source for cell in self.notebook.cells if cell.cell_type == "markdown")
+        self.setup, checks = statements(self.notebook)
+        self.page = Page(self.text, self.path.name)
+        self.made = readings(self.setup, self.text, self.path.name)
+        asked, used = defaultdict(list), defaultdict(list)
         for source, method, labels in checks:
-            for label in labels:
-                asked.setdefault(label, []).append((source, label, method))
-            for name in self._printed(source):
-                used.setdefault(name, []).extend((source, label, method) for label in labels)
+            repeated = [(source, label, method) for label in labels]
+            for check in repeated:
+                asked[check[1]].append(check)
+            for name in getattr(eval(source, self.made), "printed", ()):
+                used[name] += repeated
+        self.targets, self.taken = {}, defaultdict(list)
         for label in self.page.equations:
             if label in asked:
                 self.targets[label] = False, asked[label]
             elif label in used:
                 own = (used[label][0][0], label, "holds")  # that its two forms agree
                 self.targets[label] = True, list(dict.fromkeys([own, *used[label]]))
-        self._passes, self.taken = {}, {}
-        for call in evidence.calls(notebook):
+        for call in evidence.calls(self.notebook):
             if call.method == "number" and call.label not in self.targets:
-                self.taken.setdefault(call.label, []).append(call.place)
+                self.taken[call.label].append(call.place)
 
     def checks(self, label):
         """The checks of a label that are repeated, the quick ones first: before a proof, small numbers.
 
         One that fails as it stands is left out, such as small numbers where an index would be no integer.
         """
-        numbers, proofs = [], []
-        for source, name, method in self.targets[label][1]:
-            proofs += [(source, name, method)] if method == "prove" else []
-            check = source, name, "small" if method == "prove" else method
-            if check not in self._passes:
-                self._passes[check] = _outcome(eval(source, self.made), name, check[2]) is None
-            numbers += [check] if self._passes[check] else []
-        return list(dict.fromkeys([*numbers, *proofs]))
+        asked = self.targets[label][1]
+        quick = dict.fromkeys((source, name, QUICK[method]) for source, name, method in asked)
+        passed = [(source, *check) for source, *check in quick if _passes(eval(source, self.made), *check)]
+        return [*passed, *dict.fromkeys(check for check in asked if check[2] == "prove")]
 
     def mark(self, label):
-        """A short text that changes with the formula, and with the cells that take its number."""
-        places = self.taken.get(label, ())
-        return mark_of(self.page.tex(label) + "".join(self.notebook.cells[n].source for n in places))
-
-    def _printed(self, source):
-        return getattr(eval(source, self.made), "printed", ())
+        """A short text that changes with the formula, save its spaces, and with the cells that take it."""
+        cells = [self.notebook.cells[place].source for place in self.taken.get(label, ())]
+        seen = "".join("".join([self.page.tex(label), *cells]).split())
+        return hashlib.sha256(seen.encode()).hexdigest()[:8]
 
     def concerned(self, label):
         """The statements of the set-up that a check of a label needs, or that read its formula."""
-        names = {
-            node.id
-            for source, _, _ in self.targets[label][1]
-            for node in ast.walk(ast.parse(source))
-            if isinstance(node, ast.Name)
-        }
+        sources = "\n".join(source for source, _, _ in self.targets[label][1])
+        names = {node.id for node in ast.walk(ast.parse(sources)) if isinstance(node, ast.Name)}
         for statement in self.setup:
-            bound = {target.id for target in statement.targets}
-            made = self.made[min(bound)]
-            if bound & names or label in getattr(made, "printed", (label,)):
+            bound = [target.id for target in getattr(statement, "targets", ())]  # by an import none
+            made = self.made[bound[0]] if bound else None
+            if names.intersection(bound) or label in getattr(made, "printed", (label,)):
                 yield statement
 
-    def damaged(self, label, tex):
-        """The text with another formula in the place of a labelled one."""
-        found = next(m for m in DISPLAY.finditer(self.text) if label in (m["label"], m["kept"]))
-        return self.text[: found.start("tex")] + f"\n{tex}\n" + self.text[found.end("tex") :]
+    def _fate(self, setup, label, tex, checks):
+        """refused, same if the edited formula is proved, alive, or what else stopped the cell.
 
-    def _fate(self, setup, damaged, label, checks):
-        """refused, same if the edited formula is proved, alive, or what else stopped the cell."""
+        A claim that no check proves is proved here; for a definition, what it was is, given the edited one.
+        """
+        found = next(m for m in DISPLAY.finditer(self.text) if label in (m["label"], m["kept"]))
+        text = f"{self.text[: found.start('tex')]}\n{tex}\n{self.text[found.end('tex') :]}"
         try:
-            made = readings(setup, self.readers, damaged, self.name)
-            asked = [(eval(source, made), name, method) for source, name, method in checks]
+            made = readings(setup, text, self.path.name)
+            for given, *check in [(eval(source, made), *check) for source, *check in checks]:
+                _check(given, *check)
+        except REFUSALS:
+            return "refused"
         except Exception as error:
-            return _refusal(error)
-        for given, name, method in asked:
-            if error := _outcome(given, name, method):
-                return _refusal(error)
-        proved = any(method == "prove" for _, _, method in checks)
-        if self.targets[label][0] or not proved:
-            proved = self._unchanged(setup, damaged, label)
+            return type(error).__name__
+        definition, asked = self.targets[label]
+        proved = not definition and any(method == "prove" for _, _, method in checks)
+        if not proved:
+            text += f"\n\n$$\n{self.page.tex(label)}\n$$ (eq-as-it-was)\n"
+            given = eval(asked[0][0], readings(setup, text, self.path.name))
+            proved = _passes(given, "eq-as-it-was" if definition else label, "prove")
         return "same" if proved else "alive"
 
-    def _unchanged(self, setup, damaged, label):
-        """Whether a definition as it was is proved, given the damaged one; or the damaged claim is proved."""
-        if not self.targets[label][0]:
-            made = readings(setup, self.readers, damaged, self.name)
-            return _outcome(eval(self.targets[label][1][0][0], made), label, "prove") is None
-        text = f"{damaged}\n\n$$\n{self.page.tex(label)}\n$$ (eq-as-it-was)\n"
-        try:
-            made = readings(setup, self.readers, text, self.name)
-            eval(self.targets[label][1][0][0], made).prove("eq-as-it-was")
-        except Exception:
-            return False
-        return True
-
-    def key(self, label, most):
-        """What the score of a label depends on: the reader, the formulas of its checks, how they are read."""
-        setup = [ast.unparse(statement) for statement in self.concerned(label)]
-        targets = self.targets[label]
-        sources = [source for source, _, _ in targets[1]] + [
-            ast.unparse(s.value) for s in self.concerned(label)
-        ]
-        printed = {label, *(name for _, name, _ in targets[1])}.union(*map(self._printed, sources))
-        formulas = {
-            name: self.page.tex(name) if name.startswith("eq-") else self.page.inline(name)
-            for name in printed
-        }
-        return hashlib.sha256(
-            repr((_code(), most, setup, targets, sorted(formulas.items()))).encode()
-        ).hexdigest()[:16]
+    def key(self, most):
+        """What the scores depend on: the reader, the formulas of the page, and how they are read."""
+        formulas = self.page.equations, INLINE.findall(self.text), self.page.shapes.items
+        read = [ast.unparse(statement) for statement in self.setup], self.targets
+        return hashlib.sha256(repr((_code(), most, formulas, read)).encode()).hexdigest()[:16]
 
     def score(self, label, most=None):
         """The score of a label; from `KEPT` if nothing has changed that it depends on."""
-        kept = KEPT / f"{label}-{self.key(label, most)}.json"
+        kept = KEPT / f"{label}-{self.key(most)}.json"
         if kept.is_file():
             return Score(**json.loads(kept.read_text(encoding="utf-8")))
-        definition = self.targets[label][0]
-        setup, tried = list(self.concerned(label)), edits(self.page.tex(label))
-        checks = self.checks(label)
-        step = max(1, len(tried) // most) if most else 1
-        result = Score(label, definition)
-        if not checks:
-            raise AssertionError(f"{label}: its checks fail as it stands")
-        for edit in tried[step // 2 :: step][:most]:
+        result = Score(label, self.targets[label][0])
+        setup, checks = list(self.concerned(label)), self.checks(label)
+        for edit in _spread(edits(self.page.tex(label)), most):
             result.edits += 1
-            damaged = self.damaged(label, edit.tex)
-            fate = self._fate(setup, damaged, label, checks)
-            shown = _shown(edit)
-            if fate not in ("same", "alive"):
-                result.refused += 1
-                result.stopped += [f"{fate}: {shown}"] if fate != "refused" else []
-            elif fate == "same":
-                result.same.append(shown)
-            else:
-                result.alive.append(shown)
+            fate, shown = self._fate(setup, label, edit.tex, checks), _shown(edit)
+            if fate in ("same", "alive"):
+                getattr(result, fate).append(shown)
+                continue
+            result.refused += 1
+            if fate != "refused":
+                result.stopped.append(f"{fate}: {shown}")
         KEPT.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(asdict(result), ensure_ascii=False, indent=1), encoding="utf-8")
         return result
@@ -254,23 +205,18 @@ def numbers(chapter, most=None):
 
     An edit is refused if a cell fails with it, or prints something else where its output is quoted.
     """
-    scores, names = {label: Score(label, False, True) for label in chapter.taken}, {"__name__": "__main__"}
-    tried = {label: edits(chapter.page.tex(label)) for label in scores}
-    alive = {
-        label: list(found[:: max(1, len(found) // most) if most else 1][:most])
-        for label, found in tried.items()
-    }
-    for label, score in scores.items():
-        score.edits = len(alive[label])
+    alive = {label: _spread(edits(chapter.page.tex(label)), most) for label in chapter.taken}
+    scores = {label: Score(label, False, True, len(found)) for label, found in alive.items()}
+    names = {"__name__": "__main__"}
     with contextlib.chdir(chapter.path.parent):
         for place, cell, body in evidence.running(chapter.notebook):
             lines = cell.source.splitlines(keepends=True)
             linecache.cache[cell.id] = len(cell.source), None, lines, cell.id  # as in Jupyter: see `edited`
             code = compile(ast.Module(body, []), cell.id, "exec")
             for label in (label for label, places in chapter.taken.items() if place in places):
-                if not _passes(code, names, cell):
+                if not _runs(code, names, cell):
                     raise AssertionError(f"{label}: the cell {cell.id} fails as it stands")
-                alive[label] = [edit for edit in alive[label] if _passes(code, names, cell, label, edit.tex)]
+                alive[label] = [edit for edit in alive[label] if _runs(code, names, cell, label, edit.tex)]
             with contextlib.redirect_stdout(io.StringIO()):
                 exec(code, names)
     for label, score in scores.items():
@@ -279,7 +225,7 @@ def numbers(chapter, most=None):
     return scores
 
 
-def _passes(code, names, cell, label="", tex="", seconds=120):
+def _runs(code, names, cell, label="", tex="", seconds=120):
     """Whether a cell passes in a copy of this process, in which a label reads otherwise."""
     child = os.fork()
     if child:
@@ -296,42 +242,33 @@ def _passes(code, names, cell, label="", tex="", seconds=120):
         os._exit(1)
 
 
-def score(path, most=None):
-    """The scores of a notebook, in the order of its labels.
-
-    path: a notebook; most: how many edits of each label are tried, spread over the formula; all by default.
-    Raises what its own page raises if it cannot be read undamaged.
-    """
-    chapter = Chapter(path)
-    return [chapter.score(label, most) for label in chapter.targets]
+def _spread(found, most):
+    """At most so many edits, spread over the formula; all without a number."""
+    step = max(1, len(found) // most) if most else 1
+    return found[step // 2 :: step][:most]
 
 
 def _shown(edit):
     return f"{edit.kind}: {' '.join(edit.tex[max(0, edit.start - 24) : edit.start + 40].split())}"
 
 
-def _outcome(given, label, method):
-    """What a check raises; None if it passes. "small" computes with small sizes, which is quick."""
+def _check(given, label, method):
+    """Repeat a check, which raises if it fails. "small" computes with small sizes, which is quick."""
+    if method == "small":
+        (given.given() if isinstance(given, Page) else given).holds_for_small_sizes(label)
+    else:
+        getattr(given, method)(label)
+
+
+def _passes(*check):
     try:
-        if method == "small":
-            (given.given() if isinstance(given, Page) else given).holds_for_small_sizes(label)
-        else:
-            getattr(given, method)(label)
-    except Exception as error:
-        return error
-    return None
-
-
-def _refusal(error):
-    return "refused" if isinstance(error, REFUSALS) else type(error).__name__
+        _check(*check)
+    except Exception:
+        return False
+    return True
 
 
 # ------------------------------------------------------------------------------------------------ the record
-
-
-def mark_of(tex):
-    """A short text that changes with a formula, and not with its spaces."""
-    return hashlib.sha256("".join(tex.split()).encode()).hexdigest()[:8]
 
 
 def recorded(path=RECORD):
@@ -341,19 +278,15 @@ def recorded(path=RECORD):
 
 def record(chapter, scores, most=None, path=RECORD):
     """Write the scores of one notebook to the record, in place of what it said of this notebook."""
-    path = Path(path)
     chapters = recorded(path) if path.is_file() else {}
-    chapters[chapter.stem] = {
-        one.label: {"formula": chapter.mark(one.label), "most": most}
-        | {name: value for name, value in asdict(one).items() if name != "label"}
-        for one in scores
-    }
+    chapters[chapter.path.stem] = {}
+    for score in map(asdict, scores):
+        label = score.pop("label")
+        chapters[chapter.path.stem][label] = {"formula": chapter.mark(label), "most": most} | score
     lines = []
     for stem, entries in sorted(chapters.items()):
-        inner = ",\n".join(
-            f"{json.dumps(k)}: {json.dumps(v, ensure_ascii=False)}" for k, v in entries.items()
-        )
-        lines.append(f"{json.dumps(stem)}: {{\n{inner}\n}}")
+        inner = ",\n".join(f'"{k}": {json.dumps(v, ensure_ascii=False)}' for k, v in entries.items())
+        lines.append(f'"{stem}": {{\n{inner}\n}}')
     date = datetime.date.today().isoformat()
     head = f'{{\n"command": {json.dumps(COMMAND)},\n"date": "{date}",\n"chapters": {{\n'
     path.write_text(head + ",\n".join(lines) + "\n}\n}\n", encoding="utf-8")
@@ -361,38 +294,31 @@ def record(chapter, scores, most=None, path=RECORD):
 
 def told(chapters):
     """The sum of all scores, in words."""
-    every = [e for entries in chapters.values() for e in entries.values()]
-    taken = [e for e in every if e.get("taken")]
-    claims, definitions = (
-        [e for e in every if e["definition"] == which and not e.get("taken")] for which in (False, True)
-    )
-
-    def counted(entries, unnoticed):
-        edits, refused = (sum(e[name] for e in entries) for name in ("edits", "refused"))
-        same, alive = (sum(len(e[name]) for e in entries) for name in ("same", "alive"))
-        rest = ", ".join(
-            f"{n} {words}"
-            for n, words in ((same, "says the same" if same == 1 else "say the same"), (alive, unnoticed))
-            if n
-        )
-        return f"of {edits} slips {refused} are refused" + (f", {rest}" if rest else "")
-
-    less, unused = "are true too, and say less", "pass, as no check uses what they change"
-    unread = "pass, on a side that is not read, or within what a measurement tells"
-    return (
-        f"In {len(claims)} claims, {counted(claims, less)}; "
-        f"in {len(definitions)} definitions, {counted(definitions, unused)}; "
-        f"in {len(taken)} formulas whose number a cell takes, {counted(taken, unread)}."
-    )
+    every = [entry for entries in chapters.values() for entry in entries.values()]
+    groups = [
+        ("claims", "are true too, and say less"),
+        ("definitions", "pass, as no check uses what they change"),
+        (
+            "formulas whose number a cell takes",
+            "pass, on a side that is not read, or within what a measurement tells",
+        ),
+    ]
+    parts = []
+    for group, (name, unnoticed) in enumerate(groups):
+        entries = [e for e in every if e["definition"] + 2 * e["taken"] == group]
+        edits, refused = (sum(e[kind] for e in entries) for kind in ("edits", "refused"))
+        same, alive = (sum(len(e[kind]) for e in entries) for kind in ("same", "alive"))
+        rest = f", {same} {'says' if same == 1 else 'say'} the same" * bool(same)
+        rest += f", {alive} {unnoticed}" * bool(alive)
+        parts.append(f"in {len(entries)} {name}, of {edits} slips {refused} are refused{rest}")
+    return "I" + "; ".join(parts)[1:] + "."
 
 
 @functools.cache
 def _code():
     """The reader, the sums and the judgement, as a short text."""
-    found = hashlib.sha256(inspect.getsource(Chapter).encode() + inspect.getsource(_outcome).encode())
-    for file in [*sorted(Path(room.__file__).parent.glob("*.py")), Path(sums.__file__)]:
-        found.update(file.read_bytes())
-    return found.hexdigest()
+    files = [*sorted(Path(room.__file__).parent.glob("*.py")), Path(sums.__file__), Path(__file__)]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def main(arguments=None):
@@ -407,15 +333,14 @@ def main(arguments=None):
         for label in [*chapter.targets, *taken]:
             scores.append(one := taken.get(label) or chapter.score(label, asked.most))
             kind = "definition" if one.definition else "claim"
-            same, alive = len(one.same), len(one.alive)
             print(
-                f"{one.label} ({kind}): {one.edits} edits, {one.refused} refused, "
-                f"{same} the same, {alive} alive"
+                f"{label} ({kind}): {one.edits} edits, {one.refused} refused, "
+                f"{len(one.same)} the same, {len(one.alive)} alive"
             )
             for word in ("same", "alive", "stopped"):
                 for line in getattr(one, word):
                     print(f"    {word}: {line}", flush=True)
-        print(f"{chapter.name}: {sum(s.refused for s in scores)} of {sum(s.edits for s in scores)} refused")
+        print(f"{path}: {sum(s.refused for s in scores)} of {sum(s.edits for s in scores)} refused")
         if asked.record:
             record(chapter, scores, asked.most)
     if asked.record:
@@ -425,10 +350,9 @@ def main(arguments=None):
 
 def _tell_the_readme(path):
     """Bring what the README says of the record up to date: what stands behind the command in its row."""
-    text = path.read_text(encoding="utf-8") if path.is_file() else ""
     row = rf"(?m)^(\| `{RECORD}` \| .*{re.escape(COMMAND)}`\. ).*( \|)$"
-    if told_now := re.sub(row, lambda m: m[1] + told(recorded()) + m[2], text):
-        path.write_text(told_now, encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(row, lambda m: m[1] + told(recorded()) + m[2], text), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ..page.checks import DISPLAY, INLINE, NO_VALUE, Given
 from ..page.meaning import items_of, letter_of
 from ..page.tree import CONDITIONS, DEFINING, Unreadable, parse, split
-from .damage import REFUSALS, Chapter, nbformat
+from .damage import REFUSALS, Chapter
 
 NAMES = ["eq-running" + "-" * n for n in range(3)]
 """What a formula is called while it is compared; for each name other numbers are drawn."""
@@ -50,7 +50,8 @@ class Running:
     """The running text of a notebook, and what its formulas are compared with. path: the notebook."""
 
     def __init__(self, path):
-        chapter, cells = Chapter(path), nbformat.read(path, as_version=4).cells
+        chapter = Chapter(path)
+        cells = chapter.notebook.cells
         self.text = chapter.text
         self.refused = "".join(c.source for c in cells if c.cell_type == "code" and ".refuses(" in c.source)
         printed = [s for tex in chapter.page.equations.values() for s in split(tex)]
