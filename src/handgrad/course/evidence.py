@@ -105,17 +105,15 @@ def displayed(text):
     """
     found = []
     for token in _MARKDOWN.parse(text):
-        if token.type in ("math_block", "amsmath"):
-            found.append((None, token.content.strip()))
-        elif token.type == "math_block_label":
-            found.append((token.info, token.content.strip()))
+        if token.type in ("math_block", "math_block_label", "amsmath"):
+            found.append((token.info or None, token.content.strip()))
         elif token.type == "inline":
             found += [(None, c.content.strip()) for c in token.children if c.type == "math_inline_double"]
-        elif token.type in ("fence", "colon_fence") and token.info.strip().startswith("{math}"):
+        elif token.info.strip().startswith("{math}"):
             label = re.search(r"^:label:\s*(\S+)\s*$", token.content, re.MULTILINE)
             formula = re.sub(r"^:\w+:.*$", "", token.content, flags=re.MULTILINE)
             found.append((label and label[1], formula.strip()))
-        elif token.type in ("fence", "colon_fence") and re.match(r"\{(?!code)", token.info.strip()):
+        elif re.match(r"\{(?!code)", token.info.strip()):
             found += displayed(token.content)
     return found
 
@@ -151,13 +149,6 @@ def running(notebook):
             yield place, cell, parse(cell.source).body
 
 
-def _page_import(statement):
-    """An import of names of `handgrad.page` alone: {local name: name}; {} of any other statement."""
-    if isinstance(statement, ast.ImportFrom) and statement.module == PAGE:
-        return {alias.asname or alias.name: alias.name for alias in statement.names}
-    return {}
-
-
 def _bound(statement):
     """The names that a statement binds or deletes, or of which it changes an attribute."""
     for node in ast.walk(statement):
@@ -169,31 +160,27 @@ def _bound(statement):
             yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
 
 
-def _root(node):
-    """The name at the left end of ``page.given(...).prove``; None if there is none."""
+def _root(node, methods=()):
+    """The name at the left end of ``page.given(...).prove``; None if there is none, or another method.
+
+    methods: those of which the chain may consist; all if none is named.
+    """
     while isinstance(node, (ast.Call, ast.Attribute)):
+        if isinstance(node, ast.Attribute) and methods and node.attr not in methods:
+            return None
         node = node.func if isinstance(node, ast.Call) else node.value
     return getattr(node, "id", None)
 
 
-def _methods(node):
-    """The methods of a chain of calls."""
-    names = set()
-    while isinstance(node, (ast.Call, ast.Attribute)):
-        names |= {node.attr} if isinstance(node, ast.Attribute) else set()
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return names
-
-
 def _belongs(statement, pages):
-    """Whether a statement is a chain of calls on a page, or gives it a name, and uses nothing else."""
-    if isinstance(statement, ast.Assign):
-        plain = all(isinstance(target, ast.Name) for target in statement.targets)
-    else:
-        plain = isinstance(statement, ast.Expr)
+    """Whether a statement imports from the page, or is a chain of calls on it alone, or gives it a name."""
+    if isinstance(statement, ast.ImportFrom):
+        return statement.module == PAGE
+    if not all(isinstance(target, ast.Name) for target in getattr(statement, "targets", ())):
+        return False
     used = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    plain = plain and _root(statement.value) in pages
-    return plain and used <= pages and _methods(statement.value) <= METHODS
+    chain = isinstance(statement, (ast.Assign, ast.Expr)) and _root(statement.value, METHODS) in pages
+    return chain and used <= pages
 
 
 def _followed(notebook):
@@ -201,13 +188,13 @@ def _followed(notebook):
     pages = set()
     for place, cell, body in running(notebook):
         for statement in body:
-            made = _page_import(statement)
-            belongs = bool(made) or _belongs(statement, pages)
+            belongs = _belongs(statement, pages)
             yield place, cell, statement, belongs, frozenset(pages)
             pages -= set(_bound(statement))
-            pages |= {local for local, name in made.items() if name == "read"}
-            if belongs and isinstance(statement, ast.Assign):
-                pages |= {target.id for target in statement.targets}
+            if belongs and isinstance(statement, ast.ImportFrom):
+                pages |= {alias.asname or alias.name for alias in statement.names if alias.name == "read"}
+            elif belongs:
+                pages |= {target.id for target in getattr(statement, "targets", ())}
 
 
 def replay(notebook):
@@ -276,34 +263,30 @@ def _stated(cell, name, default):
 
 def equations(notebook):
     """The labelled equations of a notebook (from ``nbformat.read``), in order, each an `Equation`."""
-    read = {}
-    for call in calls(notebook):
-        read.setdefault(call.label, []).append(call)
+    read, found = calls(notebook), []
     typed = {
         label: place
         for place, cell, _ in running(notebook)
         for label in _tags(cell, "typed:")
         if _compared(cell)
     }
-    return [
-        Equation(label, formula, place, reason=_stated(cell, "eye", {}).get(label, ""), **evidence)
-        for place, cell in enumerate(notebook.cells)
-        if cell.cell_type == "markdown"
-        for label, formula in displayed(cell.source)
-        if label
-        for defined in [label in _tags(cell, "definition:")]
-        for evidence in [_evidence(formula, read.get(label, []), typed.get(label), defined)]
-    ]
+    for place, cell in enumerate(notebook.cells):
+        for label, formula in displayed(cell.source) if cell.cell_type == "markdown" else ():
+            of_it, defined = [c for c in read if c.label == label], label in _tags(cell, "definition:")
+            known = _evidence(formula, of_it, typed.get(label), defined)
+            reason = _stated(cell, "eye", {}).get(label, "")
+            found += [Equation(label, formula, place, reason=reason, **known)] if label else []
+    return found
 
 
 def _evidence(formula, read, typed, defined):
     """The kind of evidence for an equation, where it is, and what limits it."""
     by = {method: [c for c in read if c.method == method] for method in ("prove", "holds", "number", "given")}
     if proofs := by["prove"]:
-        whole = next((call for call in proofs if not _stated(call.cell, "case", "")), None)
-        kind = "special" if whole is None else "general" if sized(formula) else "exact"
-        call = whole or proofs[0]
-        return dict(kind=kind, checked=call.place, case="" if whole else _stated(call.cell, "case", ""))
+        call = min(proofs, key=lambda call: bool(_stated(call.cell, "case", "")))  # the first without one
+        case = _stated(call.cell, "case", "")
+        kind = "special" if case else "general" if sized(formula) else "exact"
+        return dict(kind=kind, checked=call.place, case=case)
     if by["holds"]:
         return dict(kind="asserted", checked=by["holds"][0].place)
     if numbers := by["number"]:
@@ -318,8 +301,8 @@ def _part(formula, numbers):
     statements = stated(formula)
     read = sorted({call.part % len(statements) for call in numbers})
     which = " and ".join(str(part + 1) for part in read)
-    words = ["the last side"] if any(len(statements[part].sides) > 2 for part in read) else []
-    words += [f"statement {which} of {len(statements)}"] if len(read) < len(statements) else []
+    last, some = any(len(statements[part].sides) > 2 for part in read), len(read) < len(statements)
+    words = ["the last side"] * last + [f"statement {which} of {len(statements)}"] * some
     return " of ".join(words)
 
 
@@ -426,13 +409,10 @@ def _slips(entry):
     """What became of the slips in a formula, in words: "; 12 slips: 11 refused, 1 says the same"."""
     if not entry or not entry["edits"]:
         return ""
-    same, alive = len(entry["same"]), len(entry["alive"])
-    parts = [
-        (entry["refused"], "refused", "refused"),
-        (same, "says the same", "say the same"),
-        (alive, "not noticed", "not noticed"),
-    ]
-    told = ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in parts if n)
+    same = len(entry["same"])
+    says = "says the same" if same == 1 else "say the same"
+    parts = [(entry["refused"], "refused"), (same, says), (len(entry["alive"]), "not noticed")]
+    told = ", ".join(f"{number} {words}" for number, words in parts if number)
     return f"; {entry['edits']} slip{'s' * (entry['edits'] > 1)}: {told}"
 
 
