@@ -84,7 +84,7 @@ def lines_of_code(source):
     """Lines that say something: no empty ones, no comments, no imports."""
     tree = parse(source)
     imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
-    lines = sum(1 for line in source.splitlines() if line.strip() and not line.strip().startswith("#"))
+    lines = len(re.findall(r"(?m)^[ \t]*[^\s#]", source))
     return lines - sum(node.end_lineno - node.lineno + 1 for node in imports)
 
 
@@ -100,10 +100,9 @@ def words_of_prose(source):
     return len(re.findall(r"[^\W\d_]{2,}", source))
 
 
-def headings(notebook):
-    return re.findall(
-        r"^#{1,3} (.+)$", "\n".join(cell.source for cell in text_cells(notebook)), flags=re.MULTILINE
-    )
+def opening(notebook):
+    """The first three cells of text, which say what the chapter is about."""
+    return " ".join(cell.source for cell in text_cells(notebook)[:3])
 
 
 # Rules for every notebook -----------------------------------------------------------------------------------
@@ -172,6 +171,9 @@ def rule_runs(notebook):
             yield f"{cell.id}: tagged {tags}, so it need not run, or may fail"
 
 
+SET_UP = {"sys.path", "os.environ", "os.chdir"}
+
+
 @rule(ALWAYS)
 def rule_no_plumbing(notebook):
     for cell, tree, names in with_names(notebook):
@@ -179,19 +181,19 @@ def rule_no_plumbing(notebook):
             if re.match(r"\s*[%!]\s*(pip|conda|matplotlib)\b|\s*!", line):
                 yield f"{cell.id}: installation and set-up belong to the environment: {line.strip()}"
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and origin(node, names) in (
-                "sys.path",
-                "os.environ",
-                "os.chdir",
-            ):
-                yield f"{cell.id}: {origin(node, names)} is set-up"
+            if isinstance(node, ast.Attribute) and (name := origin(node, names)) in SET_UP:
+                yield f"{cell.id}: {name} is set-up"
             if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
                 yield f"{cell.id}: `from {node.module} import *` hides where a name comes from"
 
 
-# The functions of numpy.random that only make a generator; torch functions that draw, and must be given one.
-GENERATORS = {"default_rng", "Generator", "SeedSequence", "PCG64"}
-TORCH_DRAWS = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial"}
+# The functions that draw from the global state, or set it, and from what to draw.
+GLOBAL = {
+    r"numpy\.random\.(?!(default_rng|Generator|SeedSequence|PCG64)$)\w+": "np.random.default_rng(seed)",
+    r"random\.(?!Random$)\w+": "random.Random(seed)",
+    r"torch\.(manual_seed|seed|cuda\.manual_seed)": "a torch.Generator",
+}
+TORCH_DRAWS = re.compile(r"torch\.(rand|randn|randint|randperm|normal|bernoulli|multinomial)")
 
 
 @rule(ALWAYS)
@@ -199,22 +201,13 @@ def rule_random_state(notebook):
     """Random numbers come from a seeded generator, so that a cell gives the same whatever ran before it."""
     for cell, tree, names in with_names(notebook):
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-            name = origin(call.func, names) or ""
-            package, _, function = name.rpartition(".")
-            given = call.args or call.keywords
-            if package == "numpy.random" and function not in GENERATORS:
-                yield f"{cell.id}: {name} uses the global state; draw from np.random.default_rng(seed)"
-            elif name == "numpy.random.default_rng" and not given:
+            name, keywords = origin(call.func, names) or "", [k.arg for k in call.keywords]
+            for pattern, instead in GLOBAL.items():
+                if re.fullmatch(pattern, name):
+                    yield f"{cell.id}: {name} uses the global state; draw from {instead}"
+            if name == "numpy.random.default_rng" and not (call.args or keywords):
                 yield f"{cell.id}: default_rng() without a seed gives other numbers each time"
-            elif package == "random" and function != "Random":
-                yield f"{cell.id}: {name} uses the global state"
-            elif name in ("torch.manual_seed", "torch.seed", "torch.cuda.manual_seed"):
-                yield f"{cell.id}: {name} sets the global state; pass a torch.Generator"
-            elif (
-                package == "torch"
-                and function in TORCH_DRAWS
-                and "generator" not in [k.arg for k in call.keywords]
-            ):
+            if TORCH_DRAWS.fullmatch(name) and "generator" not in keywords:
                 yield f"{cell.id}: {name} without generator= draws from the global state"
 
 
@@ -223,9 +216,9 @@ def rule_random_state(notebook):
 
 @rule(IN_CHAPTERS)
 def rule_cells_are_short(notebook):
-    lines = sorted(lines_of_code(cell.source) for cell in code_cells(notebook) if cell.source.strip())
-    ninth = lines[math.ceil(0.9 * len(lines)) - 1] if lines else 0
-    if lines and median(lines) > 3:
+    lines = [lines_of_code(cell.source) for cell in code_cells(notebook) if cell.source.strip()] or [0]
+    ninth = sorted(lines)[math.ceil(0.9 * len(lines)) - 1]
+    if median(lines) > 3:
         yield f"the median code cell has {median(lines)} lines, expected at most 3"
     if ninth > 12:
         yield f"one cell in ten has {ninth} lines of code or more, expected at most 12"
@@ -263,7 +256,7 @@ def rule_names_mean_one_thing(notebook):
     bound, looped, found = {}, {}, set()
     for cell, tree, from_elsewhere in with_names(notebook):
         found |= set(from_elsewhere)
-        names, loops = bindings(tree.body)
+        names, loops = bindings(tree)
         for name in sorted((names | loops) & found):
             yield f"{cell.id}: binds {name}, which is imported"
         for name in sorted(names):
@@ -278,32 +271,28 @@ def rule_names_mean_one_thing(notebook):
             looped.setdefault(name, cell.id)
 
 
-def bindings(statements):
-    """The names that statements bind in the notebook itself, save by import: (by assignment, by a loop)."""
-    names, loops = set(), set()
-    for statement in statements:
-        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-            names.add(statement.name)
-        elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            names |= stored(*targets)
-        elif isinstance(statement, ast.For):
-            loops |= stored(statement.target)
-        elif isinstance(statement, ast.With):
-            names |= stored(*(item.optional_vars for item in statement.items if item.optional_vars))
-        for part in ("body", "orelse", "finalbody"):
-            inner = getattr(statement, part, [])
-            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-                more, more_loops = bindings(inner)
-                names, loops = names | more, loops | more_loops
-    return names, loops
+def bindings(tree):
+    """The names that a cell binds in the notebook itself, save by import: (by assignment, by a loop)."""
+    nodes = list(in_the_open(tree))
+    looping = [n for node in nodes if isinstance(node, ast.For) for n in ast.walk(node.target)]
+    defined = {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    return defined | stored(node for node in nodes if node not in looping), stored(looping)
 
 
-def stored(*targets):
-    """The names that targets of an assignment bind: not those that they only index."""
-    nodes = (node for target in targets for node in ast.walk(target))
-    found = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    return found - {"_"}
+SCOPES = ast.FunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
+
+
+def in_the_open(node):
+    """The nodes below one whose names are those of the notebook: none in a function or a comprehension."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, SCOPES):
+            yield from in_the_open(child)
+
+
+def stored(nodes):
+    """The names that nodes bind: not those that they only index."""
+    return {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)} - {"_"}
 
 
 # What moves, and how many arguments it has, alt the last.
@@ -345,10 +334,9 @@ def rule_states_its_time(notebook):
     if stated.get("budget") not in (60, 240):
         yield f"metadata handgrad.budget: expected 60 seconds, 240 for training, got {stated.get('budget')}"
     minutes = stated.get("reading_minutes")
-    opening = " ".join(cell.source for cell in text_cells(notebook)[:3])
-    if not isinstance(minutes, int) or not re.search(rf"\b{minutes}\s+minutes", opening):
+    if not isinstance(minutes, int) or not re.search(rf"\b{minutes}\s+minutes", opening(notebook)):
         yield f"metadata handgrad.reading_minutes is {minutes}: the opening must name the same number"
-    if not re.search(r"\b(run|runs|running|execute|executes)\b", opening):
+    if not re.search(r"\b(run|runs|running|execute|executes)\b", opening(notebook)):
         yield "the opening does not say how long the notebook runs"
 
 
@@ -388,18 +376,17 @@ SKELETON = {
 @rule(IN_CHAPTERS)
 def rule_skeleton(notebook):
     """The opening says what one will be able to do; headings announce the parts in order; there is a quiz."""
-    opening = " ".join(cell.source for cell in text_cells(notebook)[:3])
-    if "able to" not in opening:
+    if "able to" not in opening(notebook):
         yield "the opening does not say what one will be able to do"
     if not any("quiz(" in cell.source for cell in code_cells(notebook)):
         yield "there is no quiz"
-    left = headings(notebook)
+    text = "\n".join(cell.source for cell in text_cells(notebook))
+    left = re.findall(r"^#{1,3} (.+)$", text, flags=re.MULTILINE)
     for part, word in SKELETON.items():
         place = [i for i, title in enumerate(left) if re.search(word, title, re.IGNORECASE)]
-        if place:
-            left = left[place[0] :]
-        else:
+        if not place:
             yield f"no heading announces {part}, or it is out of order"
+        left = left[place[0] if place else 0 :]
 
 
 @rule(IN_CHAPTERS)
@@ -417,24 +404,19 @@ def is_chapter(path):
     return path.parent.name == "notebooks" and re.match(r"\d\d_\w+\.ipynb", path.name) is not None
 
 
-def not_python(notebook):
-    """The code cells that no rule can read."""
-    wrong = []
+def complaints(path):
+    """What the notebook in a file breaks, as sentences; [] if it keeps all rules that are meant for it.
+
+    Of a notebook in which a code cell is not Python nothing else is said.
+    """
+    notebook, wrong = nbformat.read(path, as_version=4), []
     for cell in code_cells(notebook):
         try:
             parse(cell.source)
         except SyntaxError as error:
             wrong.append(f"{cell.id}: line {error.lineno} is not Python: {error.msg}")
-    return wrong
-
-
-def complaints(path):
-    """What the notebook in a file breaks, as sentences; [] if it keeps all rules that are meant for it."""
-    notebook = nbformat.read(path, as_version=4)
-    if unreadable := not_python(notebook):
-        return unreadable
     rules = ALWAYS + IN_CHAPTERS if is_chapter(path) else ALWAYS
-    return [complaint for rule in rules for complaint in rule(notebook)]
+    return wrong or [complaint for rule in rules for complaint in rule(notebook)]
 
 
 def main(arguments=None):
