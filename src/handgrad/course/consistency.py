@@ -14,7 +14,8 @@ told in two chapters is found by its words, `told_twice`; and a thing has one na
 
 import re
 from collections import Counter, defaultdict
-from itertools import combinations, pairwise, takewhile
+from itertools import combinations, pairwise
+from os.path import commonprefix
 
 from .evidence import chapters
 
@@ -45,8 +46,8 @@ def homes(folder):
 
 def front(notebook):
     """The text of a chapter before its first section: its problem, and what one will be able to do."""
-    texts = [cell.source for cell in notebook.cells[:3] if cell.cell_type == "markdown"]
-    return "\n\n".join(text for text in texts if not re.search("^## ", text, re.MULTILINE))
+    first = (cell.source for cell in notebook.cells[:3] if cell.cell_type == "markdown")
+    return "\n\n".join(text for text in first if not re.search("^## ", text, re.MULTILINE))
 
 
 def opening(text, homes):
@@ -181,12 +182,16 @@ def wrong_works(bibliography, text):
 # What is told twice -----------------------------------------------------------------------------------------
 
 
-def passages(text):
-    """The words of each paragraph, item and cell of a Markdown text; formulas and code are ~."""
+def plain(text):
+    """A Markdown text without blocks of code and formulas; those in a line are ~, and a role is its words."""
     text = re.sub(r"```.*?```|\$\$.*?\$\$", "\n\n", text, flags=re.DOTALL)
     text = re.sub(r"\{\w+(?::\w+)?\}`([^`<]*)(?:<[^`>]*>)?`", r"\1", text)
-    text = re.sub(r"\$[^$]*\$|`[^`]*`", " ~ ", text)
-    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*>#|:]|\d+\.))|\|", text)
+    return re.sub(r"\$[^$]*\$|`[^`]*`", " ~ ", text)
+
+
+def passages(text):
+    """The words of each paragraph, item and cell of a Markdown text; formulas and code are ~."""
+    blocks = re.split(r"\n\s*\n|\n(?=\s*(?:[-*>#|:]|\d+\.))|\|", plain(text))
     return [words for block in blocks if (words := re.findall(r"[\w’'~]+", block.lower()))]
 
 
@@ -204,16 +209,10 @@ def told_twice(texts, length):
     for shared in places.values():
         for (name, passage, start), (other, beside, there) in combinations(shared, 2):
             if name != other and (not start or not there or passage[start - 1] != beside[there - 1]):
-                run = _common(passage[start:], beside[there:])
+                run = commonprefix([passage[start:], beside[there:]])
                 if len(run) - run.count("~") >= length:
                     found[" ".join(run)] |= {name, other}
     return sorted(found.items(), key=lambda pair: (-len(pair[0].split()), pair[0]))
-
-
-def _common(words, others):
-    """The words with which two lists begin."""
-    same = list(takewhile(lambda pair: pair[0] == pair[1], zip(words, others)))
-    return [word for word, _ in same]
 
 
 # One name for a thing ---------------------------------------------------------------------------------------
@@ -254,10 +253,8 @@ def other_names(text):
 
     Code, formulas, addresses, comments and what stands in quotation marks are not read.
     """
-    text = re.sub(r"```.*?```|\$\$.*?\$\$|<!--.*?-->", " ", text, flags=re.DOTALL)
-    text = re.sub(r"\{\w+(?::\w+)?\}`([^`<]*)(?:<[^`>]*>)?`", r"\1", text)
-    text = re.sub(r"\$[^$]*\$|`[^`]*`|\]\([^)]*\)|^\([\w-]+\)=|\S+://\S+", " ", text, flags=re.MULTILINE)
-    text = re.sub(r'["“][^"“”]*["”]', " ", text)
+    unread = r"""(?s)<!--.*?-->|\]\([^)]*\)|^\([\w-]+\)=|\S+://\S+|["“][^"“”]*["”]"""
+    text = re.sub(unread, " ", plain(text), flags=re.MULTILINE)
     return [
         (match[0], name)
         for pattern, name in NAMES.items()
