@@ -22,8 +22,6 @@ ROOT = Path(__file__).parents[2]
 def texts(root=ROOT):
     """{name of a file: its MyST}. Raises ValueError that says what is wrong in what the book lists."""
     chapters, book = plan.chapters(root), cheat_sheet.of_book(root)
-    tasks = [task for chapter in chapters for task in chapter.tasks]
-    titles = {chapter.name: chapter.title for chapter in chapters}
     known = {chapter.number: chapter for chapter in chapters}
     return {
         "architecture": architecture.page(book),
@@ -33,9 +31,9 @@ def texts(root=ROOT):
         "coverage": coverage_page.page(),
         "evidence_marks": marks.in_short(),
         "evidence_totals": marks.totals([e for _, found, _ in book.values() for e in found.values()]),
-        "exercises": f'<div class="exercise-tables">\n\n{teaching.listing(tasks, titles)}\n\n</div>\n',
-        "exercises_by_hand": teaching.by_hand(tasks) + "\n",
-        "exercises_totals": teaching.totals(tasks, titles, root / "notebooks") + "\n",
+        "exercises": f'<div class="exercise-tables">\n\n{teaching.listing(chapters)}\n\n</div>\n',
+        "exercises_by_hand": teaching.by_hand(chapters) + "\n",
+        "exercises_totals": teaching.totals(chapters, root / "notebooks") + "\n",
         **{f"way_{name}": chapter_map.way(stops, known) for name, stops in chapter_map.ways(root).items()},
         **{module: api.page(module) for module in api.OFFERED},
     }

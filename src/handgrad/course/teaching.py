@@ -7,7 +7,6 @@ the notebook of solutions: `## 2. Its title ★★`, and below `*Transfer, 15 mi
 import json
 import re
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 import nbformat
@@ -28,7 +27,6 @@ DOT = "\N{NO-BREAK SPACE}·\N{NO-BREAK SPACE}"
 class Task:
     """An exercise as the reader meets it."""
 
-    chapter: str  # 08_attention
     number: int
     title: str
     name: str  # as the judge calls it; empty if no judge decides
@@ -60,86 +58,60 @@ def tasks_of(path):
             continue
         number, title, stars, first = heading.groups()
         name, timed = cell.id.replace("-", "_"), TIMED.match(" ".join(first.split()))
-        if name in declared and not (timed and stars):
+        name = name if name in declared else ""
+        if name and not (timed and stars):
             raise ValueError(
                 f"{path.name}, {title!r}: expected `*kind, 15 minutes.*` and stars, got {first!r}"
             )
-        name = name if name in declared else ""
         kind, minutes = (timed[1], int(timed[2])) if timed else ("Open", 0)
-        asks = declared[name].asks if name else OPEN
-        transfer = "transfer" in first.lower()
-        found.append(
-            Task(path.stem, int(number), title, name, kind, len(stars or ""), minutes, asks, transfer)
-        )
-    if [task.name for task in found if task.name] != list(declared):
-        raise ValueError(
-            f"{path.name}: expected the exercises {list(declared)}, got {[t.name for t in found]}"
-        )
+        asks, transfer = declared[name].asks if name else OPEN, "transfer" in first.lower()
+        found.append(Task(int(number), title, name, kind, len(stars or ""), minutes, asks, transfer))
+    names = [task.name for task in found if task.name]
+    if names != list(declared):
+        raise ValueError(f"{path.name}: expected the exercises {list(declared)}, got {names}")
     return found
 
 
-def listing(found, titles):
-    """The Tasks as Markdown: for each chapter its name, a link to its exercises, and a table.
-
-    titles: {08_attention: Attention}.
-    """
-    parts = []
-    for chapter, own in by_chapter(found).items():
-        rows = [
-            [
-                f"{t.number}. {t.title} {'★' * t.stars}".strip(),
-                t.asks,
-                t.kind,
-                str(t.minutes or "any"),
-                t.judged,
-            ]
-            for t in own
-        ]
-        link = f"{{doc}}`exercises </notebooks/exercises/{chapter}>`"
-        parts.append(f"**{int(chapter[:2])}. {titles[chapter]}** ({link})")
-        parts.append(
-            markdown(["Exercise", "What it tests", "Kind", "Minutes", "Judged"], rows, numbers=False)
-        )
+def listing(chapters):
+    """The exercises as Markdown: for each `plan.Chapter` its title, a link to its exercises, and a table."""
+    head, parts = ["Exercise", "What it tests", "Kind", "Minutes", "Judged"], []
+    for chapter in chapters:
+        rows = []
+        for task in chapter.tasks:
+            title = f"{task.number}. {task.title} {'★' * task.stars}".strip()
+            rows.append([title, task.asks, task.kind, str(task.minutes or "any"), task.judged])
+        link = f"{{doc}}`exercises </notebooks/exercises/{chapter.name}>`"
+        parts += [f"**{chapter.number}. {chapter.title}** ({link})", markdown(head, rows, numbers=False)]
     return "\n\n".join(parts)
 
 
-def totals(found, titles, notebooks):
-    """The sums of each chapter and of the book, as a Markdown table: of exercises and questions."""
-    sums = {}
-    for chapter, own in by_chapter(found).items():
-        text = nbformat.read(Path(notebooks, f"{chapter}.ipynb"), as_version=4)
-        quiz = json.loads(Path(notebooks, "quizzes", f"{chapter}.json").read_text(encoding="utf-8"))
+def totals(chapters, notebooks):
+    """The sums of each `plan.Chapter` and of all, as a Markdown table: of exercises and questions.
+
+    notebooks: the folder of the chapters.
+    """
+    names, sums = [], []
+    for chapter in chapters:
+        text = nbformat.read(Path(notebooks, f"{chapter.name}.ipynb"), as_version=4)
+        quiz = json.loads(Path(notebooks, "quizzes", f"{chapter.name}.json").read_text(encoding="utf-8"))
         folded = sum(len(FOLDED.findall(cell.source)) for cell in text.cells if cell.cell_type == "markdown")
+        own = chapter.tasks
         stars = (sum(task.stars == n for task in own) for n in (1, 2, 3))
         minutes, transfer = sum(task.minutes for task in own), sum(task.transfer for task in own)
-        reading = text.metadata["handgrad"]["reading_minutes"]
-        sums[chapter] = [len(own), *stars, transfer, minutes, reading, len(quiz), folded]
-    names = [f"{{doc}}`{int(chapter[:2])}. {titles[chapter]} </notebooks/{chapter}>`" for chapter in sums]
+        names.append(f"{{doc}}`{chapter.number}. {chapter.title} </notebooks/{chapter.name}>`")
+        sums.append([len(own), *stars, transfer, minutes, chapter.minutes, len(quiz), folded])
     rows = []
-    for name, row in zip([*names, "all"], [*sums.values(), [sum(column) for column in zip(*sums.values())]]):
+    for name, row in zip([*names, "all"], [*sums, map(sum, zip(*sums))]):
         exercises, one, two, three, *others = map(str, row)
         rows.append([name, exercises, DOT.join([one, two, three]), *others])
-    head = [
-        "Chapter",
-        "Exercises",
-        DOT.join(["★", "★★", "★★★"]),
-        "Transfer",
-        "Minutes",
-        "To read",
-        "Quiz",
-        "Asked",
-    ]
+    stars = DOT.join(["★", "★★", "★★★"])
+    head = ["Chapter", "Exercises", stars, "Transfer", "Minutes", "To read", "Quiz", "Asked"]
     return markdown(head, rows)
 
 
-def by_hand(found):
+def by_hand(chapters):
     """A sentence on what the report decides, and what it does not."""
-    opened = [task for task in found if task.judged == "by hand"]
-    names = " and ".join(f"“{task.title}” of chapter {int(task.chapter[:2])}" for task in opened)
-    decided = f"The report decides {len(found) - len(opened)} of the {len(found)} exercises."
-    return f"{decided} A person reads {names}." if opened else decided
-
-
-def by_chapter(found):
-    """{chapter: its Tasks}, which stand together."""
-    return {chapter: list(own) for chapter, own in groupby(found, lambda task: task.chapter)}
+    tasks = [(chapter, task) for chapter in chapters for task in chapter.tasks]
+    opened = [f"“{task.title}” of chapter {chapter.number}" for chapter, task in tasks if not task.name]
+    decided = f"The report decides {len(tasks) - len(opened)} of the {len(tasks)} exercises."
+    return f"{decided} A person reads {' and '.join(opened)}." if opened else decided
