@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import functools
 import re
 from pathlib import Path
 
@@ -9,11 +10,14 @@ import pytest
 
 from handgrad.course import damage, evidence
 from handgrad.course.runs import parse
+from handgrad.page import Page
 from handgrad.page.second import Unjudged, judge
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = evidence.chapters(ROOT / "notebooks")
 IDS = [path.stem for path, _ in CHAPTERS]
+opened = functools.cache(damage.Chapter)
+each_chapter = pytest.mark.parametrize("path", [path for path, _ in CHAPTERS], ids=IDS)
 
 # Edits that nothing refuses and that no proof shows to say the same, by label, with the reason.
 ALIVE = {
@@ -23,10 +27,10 @@ ALIVE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", [path for path, _ in CHAPTERS], ids=IDS)
+@each_chapter
 def test_the_damage_of_a_claim_is_refused_or_says_the_same(path):
     """A few edits of each claim; `python -m handgrad.course.damage` tries all, and those of definitions."""
-    chapter = damage.Chapter(path)
+    chapter = opened(path)
     claims = [label for label, (definition, _) in chapter.targets.items() if not definition]
     scores = [chapter.score(label, most=3) for label in claims]
     alive = {one.label: one.alive for one in scores if one.alive and one.label not in ALIVE}
@@ -35,31 +39,27 @@ def test_the_damage_of_a_claim_is_refused_or_says_the_same(path):
 
 
 def claimed(statement):
-    """The labels that a statement proves or evaluates from the page."""
+    """The labels that a statement of the page proves or evaluates."""
     call = statement.value if isinstance(statement, ast.Expr) else None
-    if getattr(getattr(call, "func", None), "attr", "") not in ("prove", "holds"):
-        return []
-    return [argument.value for argument in call.args]
+    asked = getattr(getattr(call, "func", None), "attr", "") in ("prove", "holds")
+    return [argument.value for argument in call.args] if asked else []
 
 
 @pytest.mark.parametrize("path, notebook", CHAPTERS, ids=IDS)
 def test_a_proof_that_is_taken_away_is_missed(path, notebook):
     """Without the calls that check it, an equation has other evidence, or none."""
     before = {e.label: e.kind for e in evidence.equations(notebook)}
-    claims = [(cell.id, s) for cell, s in evidence.replay(notebook) if claimed(s)]
-    for label in dict.fromkeys(label for _, s in claims for label in claimed(s)):
+    replayed = evidence.replay(notebook)
+    for label in {label for _, statement in replayed for label in claimed(statement)}:
         emptied = copy.deepcopy(notebook)
-        for cell in emptied.cells:
-            gone = [ast.dump(s) for place, s in claims if place == cell.id and label in claimed(s)]
-            if gone:
-                tree = parse(cell.source)
-                tree.body = [s for s in tree.body if ast.dump(s) not in gone]
-                cell.source = ast.unparse(tree)
-        after = {e.label: (e.kind, e.part) for e in evidence.equations(emptied)}
-        weaker = after[label][0] != before[label] or any(
-            c.method == "number" for c in evidence.calls(emptied)
-        )
-        assert weaker, label
+        gone = {(cell.id, ast.dump(s)) for cell, s in replayed if label in claimed(s)}
+        for cell in (cell for cell in emptied.cells if cell.id in dict(gone)):
+            tree = parse(cell.source)
+            tree.body = [s for s in tree.body if (cell.id, ast.dump(s)) not in gone]
+            cell.source = ast.unparse(tree)
+        after = {e.label: e.kind for e in evidence.equations(emptied)}
+        numbered = any(call.method == "number" for call in evidence.calls(emptied))
+        assert after[label] != before[label] or numbered, label
 
 
 def written(folder, text, code):
@@ -108,10 +108,10 @@ def test_a_damage_that_nobody_notices_is_told(tmp_path, monkeypatch):
     assert damage.told(damage.recorded(record)).startswith(f"In 1 claims, of {score.edits} slips ")
 
 
-@pytest.mark.parametrize("path", [path for path, _ in CHAPTERS], ids=IDS)
+@each_chapter
 def test_the_record_is_of_the_printed_formulas(path):
     """If not: python -m handgrad.course.damage --record notebooks/[0-9]*.ipynb"""
-    chapter, entries = damage.Chapter(path), damage.recorded(ROOT / damage.RECORD)[path.stem]
+    chapter, entries = opened(path), damage.recorded(ROOT / damage.RECORD)[path.stem]
     printed = {label: chapter.mark(label) for label in (*chapter.targets, *chapter.taken)}
     assert {label: entry["formula"] for label, entry in entries.items()} == printed
     for label, entry in entries.items():
@@ -129,26 +129,27 @@ def test_the_readme_says_what_is_recorded():
     )
 
 
-def rests_on(notebook, path):
-    """The definitions that a check of a notebook needs, or whose letters it computes from the page."""
-    chapter, found = damage.Chapter(path), set()
-    _, checks = damage.statements(notebook)
-    for source, _, labels in checks:
+def claims(chapter):
+    """Pairs (reading, label) of what the notebook of a chapter proves or evaluates."""
+    for source, _, labels in damage.statements(chapter.notebook)[1]:
         given = eval(source, chapter.made)
-        given = given if hasattr(given, "grounds") else given.given()
-        found |= {ground for label in labels for ground in given.grounds(label)}
-    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+        yield from ((given.given() if isinstance(given, Page) else given, label) for label in labels)
+
+
+@each_chapter
+def test_a_definition_that_is_read_is_ground_of_a_check(path):
+    """What the index calls "read from the page" is used: a definition that no check needs is a decoy.
+
+    A check needs it, or computes its letters from the page.
+    """
+    chapter = opened(path)
+    code = "\n".join(cell.source for cell in chapter.notebook.cells if cell.cell_type == "code")
+    used = {ground for given, label in claims(chapter) for ground in given.grounds(label)}
     for name, made in chapter.made.items():
         if re.search(rf"\b{name}\.(compute|number)\(", code):
-            found |= {*getattr(made, "printed", ())}
-    return found
-
-
-@pytest.mark.parametrize("path, notebook", CHAPTERS, ids=IDS)
-def test_a_definition_that_is_read_is_ground_of_a_check(path, notebook):
-    """What the index calls "read from the page" is used: a definition that no check needs is a decoy."""
-    read = {e.label for e in evidence.equations(notebook) if e.kind == "definition"}
-    assert read - rests_on(notebook, path) == set()
+            used |= {*getattr(made, "printed", ())}
+    read = {e.label for e in evidence.equations(chapter.notebook) if e.kind == "definition"}
+    assert read - used == set()
 
 
 NOT_JUDGED = {
@@ -171,15 +172,12 @@ NOT_JUDGED = {
 """The forms that the second reading does not know, by label."""
 
 
-@pytest.mark.parametrize("path, notebook", CHAPTERS, ids=IDS)
-def test_what_is_checked_is_evaluated_by_the_second_reading(path, notebook):
-    chapter, silent = damage.Chapter(path), set()
-    for source, _, labels in damage.statements(notebook)[1]:
-        given = eval(source, chapter.made)
-        given = given if hasattr(given, "grounds") else given.given()
-        for label in labels:
-            try:
-                assert judge(given, label) > 0
-            except Unjudged:
-                silent.add(label)
-    assert silent == {*NOT_JUDGED} & {*chapter.page.equations}
+@each_chapter
+def test_what_is_checked_is_evaluated_by_the_second_reading(path):
+    silent = set()
+    for given, label in claims(opened(path)):
+        try:
+            assert judge(given, label) > 0
+        except Unjudged:
+            silent.add(label)
+    assert silent == {*NOT_JUDGED} & {*opened(path).page.equations}

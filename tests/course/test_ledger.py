@@ -106,11 +106,6 @@ def test_a_formula_has_an_upright_d_and_one_gradient_on_each_line():
     assert displayed(f"$$\n{gathered}\n$$") == [(None, gathered)]
 
 
-def test_powers_read_well():
-    assert ledger.power(0.0) == "0"
-    assert ledger.power(2.46e-11) == r"$2\cdot10^{-11}$"
-
-
 # The fast step ----------------------------------------------------------------------------------------------
 
 

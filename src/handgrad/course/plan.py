@@ -49,12 +49,6 @@ def chapters(root):
     return [_chapter(root, part["part"], **entry) for part in parts for entry in part["chapters"]]
 
 
-def files(root):
-    """Every file that `chapters` reads, for what must know when the plan has changed."""
-    notebooks = Path(root) / "notebooks"
-    return [Path(root) / "book" / "chapters.yml", *sorted(notebooks.glob("**/[0-9][0-9]_*.ipynb"))]
-
-
 def _chapter(root, part, number, topic, title, about, needs, at):
     name = f"{number:02}_{topic}"
     own = nbformat.read(root / "notebooks" / f"{name}.ipynb", as_version=4).metadata["handgrad"]
