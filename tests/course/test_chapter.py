@@ -146,8 +146,6 @@ def test_what_is_not_planned_or_is_there_is_refused(number, topic, message, caps
     "place, words",
     [
         ("notebooks/22_other.ipynb", "x"),
-        ("notebooks/exercises/22_trial.ipynb", "x"),
-        ("notebooks/solutions/22_trial.ipynb", "x"),
         ("notebooks/quizzes/22_trial.json", "x"),
         ("src/handgrad/chapters/trial/figures.py", "x"),
         ("tests/chapters/test_trial.py", "x"),

@@ -27,7 +27,7 @@ def words_of(path):
 
 
 def test_the_openings_and_the_plan_say_the_same():
-    openings = {n: consistency.opening(consistency.front(book), HOMES) for n, book in CHAPTERS.items()}
+    openings = {n: consistency.opening(prose(book), HOMES) for n, book in CHAPTERS.items()}
     assert consistency.wrong_needs(NEEDS, openings) == []
     assert HOMES["eq-softmax"] == HOMES["softmax-cross-entropy-shift"] == 2
     assert openings[8]["You need"] == [1, 2, 3] and openings[8]["In part"] == [5]
@@ -96,7 +96,7 @@ def test_who_is_sent_on_to_a_later_chapter_is_met_there():
 
 @pytest.mark.parametrize("path", PAGES, ids=[str(path.relative_to(ROOT)) for path in PAGES])
 def test_no_chapter_is_promised_without_its_name(path):
-    assert consistency.vague(words_of(path)) == []
+    assert consistency.VAGUE.findall(words_of(path)) == []
 
 
 def test_a_link_ahead_that_nobody_answers_is_noticed():
@@ -122,7 +122,7 @@ def test_a_link_ahead_that_nobody_answers_is_noticed():
     ],
 )
 def test_a_vague_promise_is_noticed(text, found):
-    assert consistency.vague(text) == found
+    assert consistency.VAGUE.findall(text) == found
 
 
 # The glossary and the works ---------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ earlier ones of which a part is enough; other labels, as "**Said here:**" and "*
 `opening` reads the box, `wrong_needs` compares it with the plan.
 
 Outside the opening, a chapter that sends its reader on to a later one is met there: `unanswered` lists the
-links ahead that no link of the later chapter answers, `vague` the promises that name no chapter.
+links ahead that no link of the later chapter answers, `VAGUE` finds promises that name no chapter.
 
 The glossary is in order and used, `wrong_glossary`; the works are complete and cited, `wrong_works`. What is
 told in two chapters is found by its words, `told_twice`; and a thing has one name and one spelling,
@@ -44,35 +44,29 @@ def homes(folder):
     }
 
 
-def front(notebook):
-    """The text of a chapter before its first section: its problem, and what one will be able to do."""
-    first = (cell.source for cell in notebook.cells[:3] if cell.cell_type == "markdown")
-    return "\n\n".join(text for text in first if not re.search("^## ", text, re.MULTILINE))
-
-
 def opening(text, homes):
     """The chapters that each label of an opening links: {"You need": [1, 3], "In part": [2], "Time": []}.
 
-    text: from `front`; homes: from `homes`. Raises ValueError for a link that leads nowhere.
+    text: the chapter's Markdown, read to its first section; homes: from `homes`. Raises ValueError for a link
+    that leads nowhere.
     """
-    box = text[text.index(":::") :] if ":::" in text else ""
+    box = text.partition("\n## ")[0].partition(":::")[2]
     parts = LABEL.split(box)[1:]
     return {label: linked(words, homes) for label, words in zip(parts[::2], parts[1::2])}
 
 
 def linked(text, homes):
-    """The numbers of the chapters that a text links, in order: one for each link."""
-    return [number for number in (_chapter(*link, homes) for link in LINK.findall(text)) if number]
+    """The numbers of the chapters that a text links, in order, one for each link; none for other pages.
 
-
-def _chapter(role, target, homes):
-    """The number of the chapter that a link leads to; None for another page of the book."""
-    if role != "doc":
-        if target not in homes:
+    Raises ValueError for a label that no chapter has.
+    """
+    numbers = []
+    for role, target in LINK.findall(text):
+        page = re.match(r"(?:/notebooks/)?(\d\d)_", target)
+        if role != "doc" and target not in homes:
             raise ValueError(f"text: expected a label of a chapter, got {{{role}}}`{target}`")
-        return homes[target]
-    number = re.match(r"(?:/notebooks/)?(\d\d)_", target)
-    return int(number[1]) if number else None
+        numbers += [homes[target]] if role != "doc" else [int(page[1])] if page else []
+    return numbers
 
 
 def closure(needs, number):
@@ -106,11 +100,7 @@ VAGUE = re.compile(
     r"|\bchapters? to come\b|\bnext chapter\b|\bnot yet (?:been )?(?:written|derived)\b|✎",
     flags=re.IGNORECASE,
 )
-
-
-def vague(text):
-    """The words of a text that promise a chapter without naming it."""
-    return VAGUE.findall(text)
+"""Words that promise a chapter without naming it."""
 
 
 def unanswered(texts, homes):

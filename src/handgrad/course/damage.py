@@ -29,7 +29,6 @@ import linecache
 import os
 import re
 import signal
-import sys
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -345,7 +344,6 @@ def main(arguments=None):
             record(chapter, scores, asked.most)
     if asked.record:
         _tell_the_readme(Path("README.md"))
-    return 0
 
 
 def _tell_the_readme(path):
@@ -356,4 +354,4 @@ def _tell_the_readme(path):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

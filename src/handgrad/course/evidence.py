@@ -384,12 +384,8 @@ def index(folder, damage=None):
         for equation in chapter:
             slips = _slips((damage or {}).get(name, {}).get(equation.label))
             told = equation.told if equation.kind is None else _verbatim(equation.told)
-            lines += [
-                "",
-                f":::{{container}} entry {equation.kind}",
-                f"{{eq}}`{equation.label}` {told}{slips}",
-            ]
-            lines += ["", "$$", equation.formula, "$$", ":::"]
+            lines += ["", f":::{{container}} entry {equation.kind}"]
+            lines += [f"{{eq}}`{equation.label}` {told}{slips}", "", "$$", equation.formula, "$$", ":::"]
         lines += ["::::"]
     return "\n".join(lines)
 

@@ -14,6 +14,7 @@ import copy
 import hashlib
 import importlib.metadata
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -45,14 +46,12 @@ def key(notebook, path):
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     parts = [notebook.metadata.get("kernelspec", {}).get("name", ""), *_libraries()]
     for cell in cells:
-        parts += [cell.source, *sorted(RUN_OTHERWISE & set(cell.metadata.get("tags", ())))]
-        parts += [repr(output) for output in cell.outputs]
-    for start, files in (
-        (PACKAGE, _package_for(path.stem, cells)),
-        (path.parent, _named(cells, path.parent)),
-    ):
-        for file in files:
-            parts += [os.path.relpath(file, start), hashlib.sha256(file.read_bytes()).hexdigest()]
+        tags = RUN_OTHERWISE & set(cell.metadata.get("tags", ()))
+        parts += [cell.source, *sorted(tags), *map(repr, cell.outputs)]
+    used = [(PACKAGE, file) for file in _package_for(path.stem, cells)]
+    used += [(path.parent, file) for file in _named(cells, path.parent)]
+    for start, file in used:
+        parts += [os.path.relpath(file, start), hashlib.sha256(file.read_bytes()).hexdigest()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -86,17 +85,10 @@ def _named(cells, folder):
 
     What Python compiles does not count: a run beside this one may do so meanwhile.
     """
-    for cell in cells:
-        try:
-            tree = parse(cell.source)
-        except SyntaxError:
-            continue  # it fails in its own test, which names it
-        for node in ast.walk(tree):
-            text = node.value if isinstance(node, ast.Constant) else None
-            if isinstance(text, str) and 0 < len(text) < 200 and text.isprintable() and text.strip("./ "):
-                place = folder / text
-                inside = sorted(place.rglob("*")) if place.is_dir() else [place]
-                yield from (file for file in inside if file.is_file() and file.suffix != ".pyc")
+    strings = {name for cell in cells for name in re.findall(r"""["']([\w./-]+)["']""", cell.source)}
+    for place in sorted(folder / name for name in strings if name.strip("./")):
+        inside = sorted(place.rglob("*")) if place.is_dir() else [place]
+        yield from (file for file in inside if file.is_file() and file.suffix != ".pyc")
 
 
 def place(root, path):
