@@ -15,13 +15,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-GREEK = (
-    "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega"
-)
+GREEK = "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|phi|chi|psi"
 SIGNS = ["circ", "|", "nabla", "mid", "star", "hat", "bar", "tilde", "langle", "lVert", "Pr", "binom"]
-GREEKS = "|".join(
-    [rf"var{name}|{name}|{name.title()}" for name in sorted(GREEK.split(), key=len, reverse=True)]
-)
 WORD = r"\\(?:mathrm|text|operatorname)\s*\{[^{}]*\}|\\(?:max|min)(?![a-z])"
 CHAPTERS = re.compile(r"chapters? (\d+(?:(?:, | and | to )\d+)*)")
 # Layout and words; what says which, in subscripts and superscripts; then a symbol after the other.
@@ -35,7 +30,7 @@ SYMBOL = re.compile(
     r"\\(?P<font>mathbf|boldsymbol|mathsf|mathcal|mathbb)\s*(?:\{(?P<inside>[^{}]*)\}|(?P<one>\\?[a-zA-Z]+))"
     r"|\\(?:mathrm|operatorname)\s*\{(?P<name>[^{}]*)\}"
     rf"|\\(?P<sign>{'|'.join(map(re.escape, SIGNS))})(?![a-zA-Z])"
-    rf"|(?P<letter>\\(?:{GREEKS}|ell)(?![a-zA-Z])|(?<!\\)[a-zA-Z])"
+    rf"|(?P<letter>\\(?:(?:var)?(?i:{GREEK}|omega)|ell)(?![a-zA-Z])|(?<!\\)[a-zA-Z])"
     r"(?P<index>(?=\s*'*\s*(?:\^\s*(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\?\w)\s*)?_(?!\\star)))?(?P<power>(?=\s*\^))?"
     r"|(?P<mark>['!])|\\[a-zA-Z]+"
 )
