@@ -7,6 +7,7 @@ import nbformat
 import pytest
 
 from handgrad.course import consistency, evidence, plan
+from handgrad.course.evidence import prose
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = {int(path.stem[:2]): notebook for path, notebook in evidence.chapters(ROOT / "notebooks")}
@@ -81,10 +82,6 @@ def test_a_plan_and_an_opening_that_disagree_are_noticed(needs, opening, complai
 
 
 # What a chapter promises ------------------------------------------------------------------------------------
-
-
-def prose(notebook):
-    return "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
 
 
 def test_who_is_sent_on_to_a_later_chapter_is_met_there():

@@ -77,8 +77,7 @@ def test_chapters_of(words, chapters):
 def text(path):
     """The prose of a chapter with its exercises and solutions."""
     paths = [path, path.parent / "exercises" / path.name, path.parent / "solutions" / path.name]
-    cells = [cell for one in paths for cell in nbformat.read(one, as_version=4).cells]
-    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    return "\n\n".join(evidence.prose(nbformat.read(one, as_version=4)) for one in paths)
 
 
 @pytest.mark.parametrize("number, path", CHAPTERS)

@@ -198,10 +198,7 @@ def test_every_notebook_can_be_shown_and_nothing_is_left_raw(copies):
     "chapter, source", evidence.chapters(ROOT / "notebooks"), ids=lambda x: getattr(x, "stem", "")
 )
 def test_a_copy_reads_the_formulas_of_its_page(chapter, source, copies):
-    markdown = [
-        "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
-        for notebook in (source, copies[Path("lab") / chapter.name])
-    ]
+    markdown = [evidence.prose(notebook) for notebook in (source, copies[Path("lab") / chapter.name])]
     page, copy = (Page(text).equations for text in markdown)
     assert copy == page
     setup, _ = damage.statements(source)
@@ -212,7 +209,7 @@ def test_links_lead_to_a_cell_that_is_there(copies):
     ids = {path: {cell.id for cell in notebook.cells} for path, notebook in copies.items()}
     links = 0
     for path, notebook in copies.items():
-        text = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+        text = evidence.prose(notebook)
         for file, _, cell in re.findall(r"\]\(([^)#:]+\.ipynb)(#cell-id=([^)]+))?\)", text):
             target = Path(os.path.normpath(path.parent / file))
             assert target in ids and (not cell or cell in ids[target]), (path, file, cell)

@@ -59,12 +59,6 @@ def test_an_error_of_the_witness_is_no_refutation():
         ledger.rejects(breaks, Mutant("here", lambda dy, cache: dy, same=False))
 
 
-def test_the_right_gradient_is_not_refuted():
-    op = OPS["softmax"]
-    assert not ledger.rejects(check.Proof(op), Mutant("", op.backward, same=True))
-    assert ledger.rejects(check.Proof(op), Mutant("", zeros(op).backward, same=False))
-
-
 def test_the_table_has_a_row_for_each_entry():
     rows = ledger.table([ENTRY]).splitlines()
     assert len(rows) == 4
@@ -78,9 +72,8 @@ def test_the_refutations_are_counted():
     assert rows[2] == "| `softmax` | 76 | 76 | 75 | 76 | 1 |"
     assert rows[4] == "| all | 152 | 152 | 150 | 152 | 1 |"
     assert len({row.count("|") for row in rows}) == 1
-    assert "Of 152 wrong backwards" in ledger.score([ENTRY, ENTRY]) and "the other 2 " in ledger.score(
-        [ENTRY, ENTRY]
-    )
+    said = ledger.score([ENTRY, ENTRY])
+    assert "Of 152 wrong backwards" in said and "the other 2 " in said
 
 
 def test_the_page_has_formula_source_file_and_chapter_of_every_operation():

@@ -17,7 +17,7 @@ from collections import Counter, defaultdict
 from itertools import combinations, pairwise
 from os.path import commonprefix
 
-from .evidence import chapters
+from .evidence import chapters, prose
 
 LABEL = re.compile(r"^\*\*([A-Z][a-z ]+):?\*\*:?", flags=re.MULTILINE)
 PLACE = re.compile(r"^(?:\$\$ )?\(([\w-]+)\)=?$", flags=re.MULTILINE)
@@ -38,9 +38,7 @@ def homes(folder):
     return {
         label: int(path.stem[:2])
         for path, notebook in chapters(folder)
-        for cell in notebook.cells
-        if cell.cell_type == "markdown"
-        for label in PLACE.findall(cell.source)
+        for label in PLACE.findall(prose(notebook))
     }
 
 

@@ -101,7 +101,7 @@ class Chapter:
 
     def __init__(self, path):
         self.path, self.notebook = Path(path), nbformat.read(path, as_version=4)
-        self.text = "\n\n".join(cell.source for cell in self.notebook.cells if cell.cell_type == "markdown")
+        self.text = evidence.prose(self.notebook)
         self.setup, checks = statements(self.notebook)
         self.page = Page(self.text, self.path.name)
         self.made = readings(self.setup, self.text, self.path.name)

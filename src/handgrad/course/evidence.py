@@ -97,6 +97,11 @@ _MARKDOWN = (
 )
 
 
+def prose(notebook):
+    """The Markdown of a notebook."""
+    return "\n\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
 def displayed(text):
     """The displayed formulas of a Markdown text, in order, as pairs (label or None, TeX).
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import nbformat
 
 from . import judge
+from .evidence import prose
 from .judge import Derivation
 from .tables import markdown
 
@@ -94,8 +95,7 @@ def totals(chapters, notebooks):
     for chapter in chapters:
         text = nbformat.read(Path(notebooks, f"{chapter.name}.ipynb"), as_version=4)
         quiz = json.loads(Path(notebooks, "quizzes", f"{chapter.name}.json").read_text(encoding="utf-8"))
-        folded = sum(len(FOLDED.findall(cell.source)) for cell in text.cells if cell.cell_type == "markdown")
-        own = chapter.tasks
+        own, folded = chapter.tasks, len(FOLDED.findall(prose(text)))
         stars = (sum(task.stars == n for task in own) for n in (1, 2, 3))
         minutes, transfer = sum(task.minutes for task in own), sum(task.transfer for task in own)
         names.append(f"{{doc}}`{chapter.number}. {chapter.title} </notebooks/{chapter.name}>`")
