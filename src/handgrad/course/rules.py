@@ -36,10 +36,6 @@ def code_cells(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def text_cells(notebook):
-    return [cell for cell in notebook.cells if cell.cell_type == "markdown"]
-
-
 def imported(tree, names=()):
     """What the names of a cell stand for: {local name: dotted origin}, beginning from those of earlier cells.
 
@@ -102,7 +98,8 @@ def words_of_prose(source):
 
 def opening(notebook):
     """The first three cells of text, which say what the chapter is about."""
-    return " ".join(cell.source for cell in text_cells(notebook)[:3])
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    return " ".join(texts[:3])
 
 
 # Rules for every notebook -----------------------------------------------------------------------------------
@@ -226,7 +223,7 @@ def rule_cells_are_short(notebook):
 
 @rule(IN_CHAPTERS)
 def rule_more_prose_than_code(notebook):
-    prose = sum(words_of_prose(cell.source) for cell in text_cells(notebook))
+    prose = words_of_prose(evidence.prose(notebook))
     code = sum(words_of_code(re.sub(r"(?m)^\s*[%!].*$", "", cell.source)) for cell in code_cells(notebook))
     if prose < code:
         yield f"{prose} words of prose for {code} words of code"
@@ -349,7 +346,7 @@ def rule_core_stands_alone(notebook):
 
     The core ends at the heading "Second reading". To that heading, and to other chapters, anything may lead.
     """
-    core, *second = SECOND.split("\n\n".join(cell.source for cell in text_cells(notebook)))
+    core, *second = SECOND.split(evidence.prose(notebook))
     if not second:
         return
     behind = set(PLACE.findall(second[0]))
@@ -380,8 +377,7 @@ def rule_skeleton(notebook):
         yield "the opening does not say what one will be able to do"
     if not any("quiz(" in cell.source for cell in code_cells(notebook)):
         yield "there is no quiz"
-    text = "\n".join(cell.source for cell in text_cells(notebook))
-    left = re.findall(r"^#{1,3} (.+)$", text, flags=re.MULTILINE)
+    left = re.findall(r"^#{1,3} (.+)$", evidence.prose(notebook), flags=re.MULTILINE)
     for part, word in SKELETON.items():
         place = [i for i, title in enumerate(left) if re.search(word, title, re.IGNORECASE)]
         if not place:
