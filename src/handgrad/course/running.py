@@ -51,8 +51,7 @@ class Running:
 
     def __init__(self, path):
         chapter = Chapter(path)
-        cells = chapter.notebook.cells
-        self.text = chapter.text
+        self.text, cells = chapter.text, chapter.notebook.cells
         self.refused = "".join(c.source for c in cells if c.cell_type == "code" and ".refuses(" in c.source)
         printed = [s for tex in chapter.page.equations.values() for s in split(tex)]
         self.written = [{_signs(side) for side in statement.sides} for statement in printed]
