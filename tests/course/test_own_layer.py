@@ -164,12 +164,6 @@ FORMULAS = {  # what the page writes: a formula that does not do, what is said, 
         lambda x, _: sp.Piecewise((0, x <= 0), (x, x < 1), (0, True)),
         lambda x, _: step(x) * step(1 - x),
     ),
-    "sp.Max(0, sp.Min(x, 1))": (
-        lambda x, _: sp.Max(0, sp.Min(x, 1)),
-        (check.NotProved, "not proved, though 10 random points agree"),
-        lambda x, _: sp.Piecewise((0, x <= 0), (x, x < 1), (1, True)),
-        lambda x, _: step(x) * step(1 - x),
-    ),
 }
 LINES = {  # what does not do, the witness that objects and its words, what does
     "xp.where(x > 0, …)": (
@@ -229,6 +223,7 @@ def test_formulas_that_the_page_allows_are_differentiated():
         (lambda x: sp.Min(x, 0), lambda x: step(-x)),
         (lambda x: sp.Abs(x), lambda x: 2 * step(x) - 1),
         (lambda x: sp.Piecewise((x, x > 0), (0, True)), step),
+        (lambda x: sp.Max(0, sp.Min(x, 1)), lambda x: step(x) * step(1 - x)),
         (lambda x: x * sp.Heaviside(x), step),
     ):
         prove_equal(differentiated(lambda x, _, f=f: f(x)), dy[j] * slope(x[j]))
