@@ -33,24 +33,17 @@ class Twin(nn.Module):
         super().__init__()
         self.config = c = config
         two = c.kind == "encoder-decoder"
-        self.embedding = Tables(c, own=True)
-        if c.embedding_norm:
-            self.embedding_norm = norm(c)
+        self.embedding, self.embedding_norm = Tables(c), norm(c, c.embedding_norm)
         if two:
-            self.source_embedding = Tables(c, own=not c.shared)
-            if c.embedding_norm:
-                self.source_embedding_norm = norm(c)
+            self.source_embedding = Tables(c, self.embedding.E if c.shared else None)
+            self.source_embedding_norm = norm(c, c.embedding_norm)
         if c.kind != "decoder":
             self.encoder = nn.ModuleList(Block(c, cross=False) for _ in range(c.N))
-            if c.final_norm:
-                self.encoder_norm = norm(c)
+            self.encoder_norm = norm(c, c.final_norm)
         if c.kind != "encoder":
             self.decoder = nn.ModuleList(Block(c, cross=two) for _ in range(c.N))
-            if c.final_norm:
-                self.decoder_norm = norm(c)
-        self.head = Head(c)
-        if c.head_transform:
-            self.head_norm = norm(c)
+            self.decoder_norm = norm(c, c.final_norm)
+        self.head, self.head_norm = Head(c), norm(c, c.head_transform)
         self.double()
 
     def forward(self, batch, draw_keep=None):
@@ -85,45 +78,41 @@ class Twin(nn.Module):
         )
 
     def encode(self, tokens, drop, segments=None):
-        c = self.config
-        if c.kind == "encoder":
-            norm = getattr(self, "embedding_norm", None)
-            x = self.embedding(tokens, self.embedding.E, norm, drop, segments=segments)
-        else:
-            E = self.embedding.E if c.shared else self.source_embedding.E
-            x = self.source_embedding(tokens, E, getattr(self, "source_embedding_norm", None), drop)
+        tables, norm = self.embedding, self.embedding_norm
+        if self.config.kind == "encoder-decoder":
+            tables, norm = self.source_embedding, self.source_embedding_norm
+        x = drop("embedding", norm(tables(tokens, segments)))
         for block in self.encoder:
-            x = block(x, drop, mask=visible(tokens, c.pad))
-        return self.encoder_norm(x) if c.final_norm else x
+            x = block(x, drop, mask=visible(tokens, self.config.pad))
+        return self.encoder_norm(x)
 
     def decode(self, tokens, drop, memory=None, memory_mask=None):
-        c, T = self.config, tokens.shape[1]
-        x = self.embedding(tokens, self.embedding.E, getattr(self, "embedding_norm", None), drop)
+        T = tokens.shape[1]
+        x = drop("embedding", self.embedding_norm(self.embedding(tokens)))
         mask = torch.ones(T, T, dtype=torch.bool, device=tokens.device).tril()
-        padding = visible(tokens, c.pad)
+        padding = visible(tokens, self.config.pad)
         mask = mask if padding is None else mask & padding
         for block in self.decoder:
             x = block(x, drop, mask=mask, memory=memory, memory_mask=memory_mask)
-        return self.decoder_norm(x) if c.final_norm else x
+        return self.decoder_norm(x)
 
 
 class Tables(nn.Module):
-    """Token, position and segment embeddings, and what is done with them before the first block."""
+    """The sum of token, position and segment embeddings. E: the token embeddings, if they are others' too."""
 
-    def __init__(self, config, own):
+    def __init__(self, config, E=None):
         super().__init__()
         self.config = c = config
-        if own:
-            self.E = nn.Embedding(c.V, c.D)
+        self.E = nn.Embedding(c.V, c.D) if E is None else E
         if c.positions == "learned":
             self.P = nn.Embedding(c.T_max, c.D)
         if c.segments:
             self.E_segment = nn.Embedding(c.segments, c.D)
 
-    def forward(self, tokens, E, norm, drop, segments=None):
+    def forward(self, tokens, segments=None):
         c = self.config
         t = torch.arange(tokens.shape[1], device=tokens.device)
-        x = E(tokens) * (math.sqrt(c.D) if c.scale_embedding else 1)
+        x = self.E(tokens) * (math.sqrt(c.D) if c.scale_embedding else 1)
         if c.segments:
             x = x + self.E_segment(torch.zeros_like(tokens) if segments is None else segments)
         if c.positions == "learned":
@@ -132,7 +121,7 @@ class Tables(nn.Module):
             frequency = torch.exp(torch.arange(0, c.D, 2, device=t.device).double() * (-math.log(1e4) / c.D))
             angle = t[:, None] * frequency
             x = x + torch.stack((angle.sin(), angle.cos()), -1).flatten(-2).to(x.dtype)
-        return drop("embedding", x if norm is None else norm(x))
+        return x
 
 
 class Block(nn.Module):
@@ -147,29 +136,20 @@ class Block(nn.Module):
         self.feed_forward, self.feed_forward_norm = FeedForward(config), norm(config)
 
     def forward(self, x, drop, mask, memory=None, memory_mask=None):
-        rotary = self.config.positions == "rotary"
-        x = self.around(
-            x,
-            self.self_attention_norm,
-            drop,
-            lambda h: self.self_attention(h, h, mask, rotary=rotary, drop=drop),
-        )
+        x = self.around("self_attention", x, drop, mask=mask, rotary=self.config.positions == "rotary")
         if self.cross:
-            x = self.around(
-                x,
-                self.cross_attention_norm,
-                drop,
-                lambda h: self.cross_attention(h, memory, memory_mask, rotary=False, drop=drop),
-            )
-        return self.around(x, self.feed_forward_norm, drop, lambda h: self.feed_forward(h, drop))
+            x = self.around("cross_attention", x, drop, mask=memory_mask, memory=memory)
+        return self.around("feed_forward", x, drop)
 
-    def around(self, x, norm, drop, f):
-        place = self.config.norm
-        if place == "post":
-            return norm(x + drop("sublayer", f(x)))
-        if place == "pre":
-            return x + drop("sublayer", f(norm(x)))
-        return x + norm(drop("sublayer", f(x)))
+    def around(self, name, x, drop, **given):
+        f, norm = getattr(self, name), getattr(self, f"{name}_norm")
+
+        def part(h):
+            return drop("sublayer", f(h, drop, **given))
+
+        if self.config.norm == "post":
+            return norm(x + part(x))
+        return x + part(norm(x)) if self.config.norm == "pre" else x + norm(part(x))
 
 
 class Attention(nn.Module):
@@ -184,8 +164,8 @@ class Attention(nn.Module):
         self.V = nn.Linear(c.D, self.H_kv * c.K, bias=c.attention_biases)
         self.O = nn.Linear(c.D, c.D, bias=c.attention_biases)
 
-    def forward(self, x, memory, mask, rotary, drop):
-        c = self.config
+    def forward(self, x, drop, mask, memory=None, rotary=False):
+        c, memory = self.config, x if memory is None else memory
         q = self.Q(x).unflatten(-1, (c.H, c.K)).transpose(1, 2)  # (B, H, T, K)
         k = self.K(memory).unflatten(-1, (self.H_kv, c.K)).transpose(1, 2)
         v = self.V(memory).unflatten(-1, (self.H_kv, c.K)).transpose(1, 2)
@@ -251,8 +231,10 @@ class Dropout:
         return x * keep / (1 - self.p)
 
 
-def norm(config):
-    """A fresh nn.LayerNorm or nn.RMSNorm."""
+def norm(config, present=True):
+    """A fresh nn.LayerNorm or nn.RMSNorm, or what changes nothing where the model has no norm."""
+    if not present:
+        return nn.Identity()
     kind = nn.LayerNorm if config.normalization == "layer_norm" else nn.RMSNorm
     return kind(config.D, eps=config.eps)
 
@@ -332,16 +314,12 @@ def compare(grads, wanted, tolerance=1e-10):
 
 def find(twin, path):
     """The tensor at a path such as ("encoder", 0, "self_attention", "W_Q"), and whether it is transposed."""
-    module = twin
-    for step in path[:-1]:
-        module = module[step] if isinstance(step, int) else getattr(module, step)
-    name = path[-1]
+    *steps, name = path
+    module = twin.get_submodule(".".join(map(str, steps)))
     if name in ("gamma", "beta"):
         return (module.weight if name == "gamma" else module.bias), False
-    if isinstance(getattr(module, name, None), nn.Parameter):
-        return getattr(module, name), False
-    if isinstance(getattr(module, name, None), nn.Embedding):
-        return getattr(module, name).weight, False
+    if (own := getattr(module, name, None)) is not None:  # a parameter, or a table
+        return getattr(own, "weight", own), False
     kind, layer = name.split("_", 1)  # W_Q is the weight of the nn.Linear that is called Q
     layer = getattr(module, layer)
     return (layer.weight, True) if kind == "W" else (layer.bias, False)
