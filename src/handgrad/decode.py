@@ -38,9 +38,7 @@ def translator(params, config, source):
     Raises ValueError for another kind of model; TypeError or ValueError if the parameters or the source do
     not fit the model.
     """
-    if config.kind != "encoder-decoder":
-        raise ValueError(f'config.kind: expected "encoder-decoder", got {config.kind!r}')
-    check_params(config, params)
+    _check_model(params, config, "encoder-decoder")
     check_array("source", source, (None, None))
     model.check_batch(config, {"source": source, "target_in": source})  # any target that fits will do
     memory, _ = model.encode(params, config, source)
@@ -60,9 +58,7 @@ def continuer(params, config):
 
     Raises ValueError for another kind of model; TypeError or ValueError if the parameters do not fit it.
     """
-    if config.kind != "decoder":
-        raise ValueError(f'config.kind: expected "decoder", got {config.kind!r}')
-    check_params(config, params)
+    _check_model(params, config, "decoder")
 
     def next_logits(prefixes, rows):
         x, _ = model.decode(params, config, prefixes)
@@ -77,20 +73,20 @@ def cached_continuer(params, config):
     If each beginning is one of those of the last call and some tokens more, these alone are read.
     Raises as `continuer`.
     """
-    continuer(params, config)  # checks both
+    _check_model(params, config, "decoder")
     last, past = {}, None  # beginning as bytes -> its row in past
 
     def next_logits(prefixes, rows):
         nonlocal last, past
         prefixes = np.asarray(prefixes)
-        read = 0 if past is None else length_of(past)
+        read = length_of(past)
         begun = [last.get(row[:read].tobytes()) for row in prefixes]
         if read == 0 or read >= prefixes.shape[1] or None in begun:
             model.check_batch(config, {"tokens": prefixes})
-            logits, past = _extend(params, config, prefixes, None)
+            read, past = 0, None
         else:
-            of_these = select(past, np.array(begun))
-            logits, past = _extend(params, config, prefixes[:, read:], of_these)
+            past = select(past, np.array(begun))
+        logits, past = _extend(params, config, prefixes[:, read:], past)
         last = {row.tobytes(): number for number, row in enumerate(prefixes)}
         return logits[:, -1]
 
@@ -108,9 +104,7 @@ def extend(params, config, tokens, past=None):
     Raises TypeError or ValueError as `continuer`; if the tokens or the past do not fit, or if there are more
     tokens in all than learned positions.
     """
-    if config.kind != "decoder":
-        raise ValueError(f'config.kind: expected "decoder", got {config.kind!r}')
-    check_params(config, params)
+    _check_model(params, config, "decoder")
     model.check_batch(config, {"tokens": tokens})
     if past is not None:
         _check_past(past, config, len(tokens))
@@ -119,7 +113,7 @@ def extend(params, config, tokens, past=None):
 
 def _extend(params, config, tokens, past):
     """`extend` for parameters, tokens and a past that have been checked."""
-    T, S = tokens.shape[1], 0 if past is None else length_of(past)
+    T, S = tokens.shape[1], length_of(past)
     if config.positions == "learned" and S + T > config.T_max:
         raise ValueError(
             f"tokens: expected at most T_max - {S} = {config.T_max - S} behind the past, got {T}"
@@ -136,7 +130,8 @@ def _extend(params, config, tokens, past):
         angles = like(rotary_angles(S + T, config.K, config.rotary_base)[S:], x)  # (T, K/2)
     keys, values = [], []
 
-    def self_attention(h, own, n):
+    def attend(h, n):
+        own = params["decoder"][n]["self_attention"]
         q, k, v = (linear(h, own[f"W_{name}"], own.get(f"b_{name}"))[0] for name in "QKV")
         q = split_heads(q, config.H)[0]  # (B, H, T, K)
         k, v = (split_heads(array, config.H_kv or config.H)[0] for array in (k, v))
@@ -150,9 +145,6 @@ def _extend(params, config, tokens, past):
         o, _ = attention(q, k, v, mask=mask)
         return linear(merge_heads(o)[0], own["W_O"], own.get("b_O"))[0], None
 
-    def attend(h, n):
-        return self_attention(h, params["decoder"][n]["self_attention"], n)
-
     def feed_forward(h, n):
         return transform(h, params["decoder"][n]["feed_forward"], config.activation)
 
@@ -165,8 +157,8 @@ def _extend(params, config, tokens, past):
 
 
 def length_of(past):
-    """The number of tokens that a past holds."""
-    return past["keys"][0].shape[2]
+    """The number of tokens that a past holds, 0 if it is None."""
+    return 0 if past is None else past["keys"][0].shape[2]
 
 
 def select(past, rows):
@@ -364,6 +356,13 @@ def _embed(tokens, params, config, S):
     if config.positions == "sinusoidal":
         x = x + like(sinusoidal(S + T, config.D)[S:], x)
     return normalize(x, params["embedding_norm"], config.eps)[0] if config.embedding_norm else x
+
+
+def _check_model(params, config, kind):
+    """Raise ValueError for another kind of model; TypeError or ValueError if the parameters do not fit it."""
+    if config.kind != kind:
+        raise ValueError(f'config.kind: expected "{kind}", got {config.kind!r}')
+    check_params(config, params)
 
 
 def _check_past(past, config, B):
