@@ -190,28 +190,24 @@ class Proof:
     def __call__(self, backward):
         """The number of identities proved; raises AssertionError as `prove` does."""
         with mpmath.workdps(50):
-            rows = _gradients(self.point, backward(_unwrap(self.dy_there), self.cache_there))
-            for (name, _, dx), wanted in zip(rows, self.wanted_there, strict=True):
-                for i in np.ndindex(wanted.shape):
-                    gap = wanted[i] - dx[i]
-                    if not abs(_number(gap)) <= 1e-30:
-                        raise AssertionError(
-                            _refuted(name, i, f"{mpmath.nstr(_number(gap), 3)} at a random point")
-                        )
+            gradients = backward(_unwrap(self.dy_there), self.cache_there)
+            for entry, gap in _gaps(self.point, gradients, self.wanted_there):
+                # a wrong backward may leave a complex number, or a root still to be taken
+                number = gap if isinstance(gap, mpmath.mpf) else complex(gap)
+                if not abs(number) <= 1e-30:
+                    raise AssertionError(_refuted(entry, f"{mpmath.nstr(number, 3)} at a random point"))
         with _without_order():
-            rows = _gradients(self.inputs, backward(_unwrap(self.dy), self.cache))
+            gradients = backward(_unwrap(self.dy), self.cache)
         undecided = []
-        for (name, _, dx), wanted in zip(rows, self.wanted, strict=True):
-            for i in np.ndindex(wanted.shape):
-                gap = wanted[i] - dx[i]
-                zero = symbolic.is_zero(gap)
-                if zero is False:
-                    raise AssertionError(_refuted(name, i, _shown(gap)))
-                undecided += [] if zero else [(name, i, gap)]
+        for entry, gap in _gaps(self.inputs, gradients, self.wanted):
+            zero = symbolic.is_zero(gap)
+            if zero is False:
+                raise AssertionError(_refuted(entry, _shown(gap)))
+            undecided += [] if zero else [(entry, gap)]
         if undecided:
-            name, i, gap = undecided[0]
+            entry, gap = undecided[0]
             raise NotProved(
-                f"d{name}{list(i)}: not proved. The derivative minus the code is 0 at random points, but "
+                f"{entry}: not proved. The derivative minus the code is 0 at random points, but "
                 f"SymPy does not reduce it to 0: {shortened(gap)}"
             )
         return sum(wanted.size for wanted in self.wanted)
@@ -260,24 +256,17 @@ class Differences:
     def __call__(self, backward):
         """The worst relative error; raises AssertionError as `differences` does."""
         with mpmath.workdps(self.digits + 5):
-            return max(self._error(backward, *draw) for draw in self.draws)
+            errors = (error for draw in self.draws for error in self._errors(backward, *draw))
+            return _worst(errors, self.tolerance, f"central differences with {self.digits} digits")
 
-    def _error(self, backward, inputs, dy, cache, directions, measured, resolution):
-        worst = 0.0
+    def _errors(self, backward, inputs, dy, cache, directions, measured, resolution):
         rows = _gradients(inputs, backward(dy, cache))
         for (name, _, dx), direction, wanted in zip(rows, directions, measured, strict=True):
             terms = direction * dx
             claimed = self.total(terms.flat)
             size = float(np.sqrt(float(self.total((terms * terms).flat))))
             scale = max(size, abs(float(wanted)), resolution)
-            error = float(abs(wanted - claimed)) / scale if scale else 0.0
-            if not error <= self.tolerance:  # written so that NaN fails
-                raise AssertionError(
-                    f"d{name}: relative error {error:.1e} against central differences with {self.digits} "
-                    f"digits, tolerance {self.tolerance:.0e}"
-                )
-            worst = max(worst, error)
-        return worst
+            yield name, float(abs(wanted - claimed)) / scale if scale else 0.0
 
 
 class Autograd:
@@ -324,24 +313,28 @@ class Autograd:
         import torch
 
         with torch.no_grad():
-            return max(self._error(backward, *draw) for draw in self.draws)
+            errors = (error for draw in self.draws for error in self._errors(backward, *draw))
+            return _worst(errors, self.tolerance, "torch.autograd")
 
-    def _error(self, backward, inputs, dy, cache, wanted):
-        worst = 0.0
+    def _errors(self, backward, inputs, dy, cache, wanted):
         largest = max(float(want.abs().max()) for want in wanted)
         for (name, _, dx), want in zip(_gradients(inputs, backward(dy, cache)), wanted, strict=True):
             # a gradient that is 0 by symmetry is rounding noise: compare it at the scale of its neighbours
             scale = max(float(want.abs().max()), 1e-2 * largest)
             if dx.dtype != want.dtype:
                 raise AssertionError(f"d{name}: expected numbers of type {want.dtype}, got {dx.dtype}")
-            error = float((dx - want).abs().max()) / scale if scale else float(dx.abs().max())
-            if not error <= self.tolerance:
-                raise AssertionError(
-                    f"d{name}: relative error {error:.1e} against torch.autograd, "
-                    f"tolerance {self.tolerance:.0e}"
-                )
-            worst = max(worst, error)
-        return worst
+            yield name, float((dx - want).abs().max()) / scale if scale else float(dx.abs().max())
+
+
+def _worst(errors, tolerance, against):
+    """The worst of the relative errors (name of the gradient, error); AssertionError above the tolerance."""
+    worst = 0.0
+    for name, error in errors:
+        if not error <= tolerance:  # written so that NaN fails
+            said = f"relative error {error:.1e} against {against}, tolerance {tolerance:.0e}"
+            raise AssertionError(f"d{name}: {said}")
+        worst = max(worst, error)
+    return worst
 
 
 def _check_inputs(draws):
@@ -387,8 +380,15 @@ def _shown(gap):
     return f"{mpmath.nstr(max(values, key=abs), 3)} at a random point"
 
 
-def _refuted(name, i, gap):
-    return f"d{name}{list(i)}: the derivative minus the code is not 0 but {gap}"
+def _refuted(entry, gap):
+    return f"{entry}: the derivative minus the code is not 0 but {gap}"
+
+
+def _gaps(inputs, gradients, wanted):
+    """The entries of the gradients by name, each with what is wanted there minus what the backward gave."""
+    for (name, _, dx), want in zip(_gradients(inputs, gradients), wanted, strict=True):
+        for i in np.ndindex(want.shape):
+            yield f"d{name}{list(i)}", want[i] - dx[i]
 
 
 def _gradients(inputs, gradients):
@@ -426,11 +426,6 @@ def leaf_names(tree, is_leaf=None):
 
 def _unwrap(dy):
     return dy[()] if dy.shape == () else dy
-
-
-def _number(gap):
-    """What a wrong backward may leave over as a number: also a complex one, or a root still to be taken."""
-    return gap if isinstance(gap, mpmath.mpf) else complex(gap)
 
 
 def _total(terms):
