@@ -6,6 +6,7 @@ What else asks for an order, `where` under a condition such as x > 0, `maximum`,
 `sign`, returns an expression with the indicator `step`, whose derivative is 0 away from the kink.
 """
 
+import functools
 import itertools
 from builtins import abs as abs_of
 from builtins import all as all_of
@@ -139,6 +140,11 @@ cos = _elementwise(sympy.cos, mpmath.cos)
 erf = _elementwise(sympy.erf, mpmath.erf)
 log1p = _elementwise(lambda e: sympy.log(1 + e), mpmath.log1p)
 expm1 = _elementwise(lambda e: sympy.exp(e) - 1, mpmath.expm1)
+min = np.min  # of integers, since symbols have no order
+greater, greater_equal, less, less_equal = (
+    functools.partial(compare, dtype=object)  # entry by entry, left as relations between expressions
+    for compare in (np.greater, np.greater_equal, np.less, np.less_equal)
+)
 isfinite = np.vectorize(lambda e: e not in (sympy.oo, -sympy.oo, mpmath.inf, -mpmath.inf), otypes=[bool])
 
 
@@ -214,31 +220,6 @@ def full_like(x, value):
     if value == -np.inf:
         value = -mpmath.inf if holds_numbers(x) else -sympy.oo
     return np.full_like(x, value)
-
-
-def min(x):
-    """The smallest number: of integers, since symbols have no order."""
-    return np.min(x)
-
-
-def greater(x, y):
-    """x > y, entry by entry, left as relations between expressions."""
-    return np.greater(x, y, dtype=object)
-
-
-def greater_equal(x, y):
-    """x ≥ y, entry by entry, left as relations between expressions."""
-    return np.greater_equal(x, y, dtype=object)
-
-
-def less(x, y):
-    """x < y, entry by entry, left as relations between expressions."""
-    return np.less(x, y, dtype=object)
-
-
-def less_equal(x, y):
-    """x ≤ y, entry by entry, left as relations between expressions."""
-    return np.less_equal(x, y, dtype=object)
 
 
 def where(condition, a, b):
