@@ -14,13 +14,7 @@ def parts():
 
 def test_the_tokens_are_special_ones_and_characters_each_once():
     assert names.V == len(names.SPECIAL) + len(set(names.CHARACTERS)) == 5 + len(names.CHARACTERS)
-    assert [names.SPECIAL[i] for i in (names.PAD, names.CLS, names.SEP, names.MASK, names.UNK)] == [
-        "[PAD]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        "[UNK]",
-    ]
+    assert all(getattr(names, special[1:-1]) == place for place, special in enumerate(names.SPECIAL))
 
 
 @pytest.mark.parametrize(
