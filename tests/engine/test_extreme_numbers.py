@@ -64,12 +64,6 @@ def test_the_fast_update_measures_the_same_norm(size):
     assert np.isfinite(p).all()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_a_gradient_that_is_not_finite_is_refused(bad):
-    with pytest.raises(FloatingPointError, match="grads: expected finite numbers"):
-        optim.clip_by_global_norm({"a": np.array([1.0, bad])}, 1.0)
-
-
 def test_the_nucleus_of_everything_leaves_out_nothing():
     rng = np.random.default_rng(0)
     for logits in (np.array([[0.0, -40.0]]), rng.standard_normal((500, 96)).astype(np.float32) * 5):
