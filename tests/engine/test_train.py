@@ -13,6 +13,7 @@ import zipfile
 import numpy as np
 import optree
 import pytest
+from parameters import random_batch
 
 from handgrad import fast, model, optim, train
 from handgrad.config import Config, init
@@ -27,15 +28,7 @@ ENGINES = [train.readable, fast.engine]
 
 
 def draw(rng, size):
-    """Sentences to be reversed, of different lengths: repeated tokens, and padding in all three arrays."""
-    source, target_in, target_out = (np.zeros((size, 6), dtype=int) for _ in range(3))
-    for b in range(size):
-        T = rng.integers(1, 6)
-        words = rng.integers(3, 11, size=T)
-        source[b, :T] = words
-        target_out[b, : T + 1] = [*words[::-1], 2]
-        target_in[b, : T + 1] = [1, *words[::-1]]
-    return {"source": source, "target_in": target_in, "target_out": target_out}
+    return random_batch(CONFIG, rng, B=size)
 
 
 def run(state, config=CONFIG, recipe=RECIPE, **kwargs):
