@@ -57,43 +57,41 @@ def transformers():
 SIZES = dict(vocab_size=13, hidden_size=12, num_attention_heads=2, num_hidden_layers=3)
 NO_ENDS = dict(bos_token_id=None, eos_token_id=None)
 MODELS = {
-    "GPT-2": ("GPT2", dict(n_positions=9)),
+    "GPT-2": ("GPT2LMHeadModel", dict(n_positions=9)),
     "GPT-2, another width, head and activation": (
-        "GPT2",
+        "GPT2LMHeadModel",
         dict(n_positions=7, n_inner=10, activation_function="relu", tie_word_embeddings=False),
     ),
-    "GPT-2, padding": ("GPT2", dict(n_positions=9, pad_token_id=3, layer_norm_epsilon=0.1)),
-    "BERT": ("Bert", dict(intermediate_size=10, max_position_embeddings=9)),
+    "GPT-2, padding": ("GPT2LMHeadModel", dict(n_positions=9, pad_token_id=3, layer_norm_epsilon=0.1)),
+    "BERT": ("BertForMaskedLM", dict(intermediate_size=10, max_position_embeddings=9)),
     "BERT, another head, activation and padding": (
-        "Bert",
+        "BertForMaskedLM",
         dict(intermediate_size=10, max_position_embeddings=7, tie_word_embeddings=False)
         | dict(hidden_act="gelu_new", type_vocab_size=3, pad_token_id=5, layer_norm_eps=0.1),
     ),
     "BERT, sentences too": ("BertForPreTraining", dict(intermediate_size=10, max_position_embeddings=9)),
-    "Llama": ("Llama", dict(intermediate_size=10)),
+    "Llama": ("LlamaForCausalLM", dict(intermediate_size=10)),
     "Llama, grouped queries": (
-        "Llama",
+        "LlamaForCausalLM",
         dict(intermediate_size=10, hidden_size=24, num_attention_heads=6, num_key_value_heads=2)
         | dict(rope_parameters={"rope_type": "default", "rope_theta": 100.0}, tie_word_embeddings=True),
     ),
     "Llama, biases and padding": (
-        "Llama",
+        "LlamaForCausalLM",
         dict(intermediate_size=10, num_attention_heads=3, num_key_value_heads=1, pad_token_id=4)
         | dict(attention_bias=True, rms_norm_eps=0.1),
     ),
-    "Llama, GELU": ("Llama", dict(intermediate_size=10, hidden_act="gelu")),
-    "Mistral": ("Mistral", dict(intermediate_size=10, num_key_value_heads=1, sliding_window=None)),
+    "Llama, GELU": ("LlamaForCausalLM", dict(intermediate_size=10, hidden_act="gelu")),
+    "Mistral": ("MistralForCausalLM", dict(intermediate_size=10, num_key_value_heads=1, sliding_window=None)),
 }
-HEADS = {"GPT2": "LMHeadModel", "Bert": "ForMaskedLM", "Llama": "ForCausalLM", "Mistral": "ForCausalLM"}
 
 
 def made(transformers, name, attention="sdpa", seed=0, **changes):
     """A model of the table in float64, every parameter random."""
-    family, own = MODELS[name]
-    kind = family.removesuffix("ForPreTraining")
+    kind, own = MODELS[name]
+    kind = getattr(transformers, kind)
     settings = SIZES | NO_ENDS | own | dict(attn_implementation=attention) | changes
-    config = getattr(transformers, f"{kind}Config")(**settings)
-    module = getattr(transformers, family if family != kind else family + HEADS[family])(config)
+    module = kind(kind.config_class(**settings))
     return randomized(module, seed).eval()
 
 
