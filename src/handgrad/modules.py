@@ -103,12 +103,8 @@ def batches(examples, batch):
     if not batch:
         return [(None, examples)]
     length = len(examples[batch[0]])
-
-    def cut(n):
-        of = np.arange(n) % length
-        return examples | {name: examples[name][of] for name in batch}
-
-    return [(n, cut(n)) for n in (1, length if length > 1 else 3)]
+    places = [np.arange(n) % length for n in (1, length if length > 1 else 3)]
+    return [(len(of), examples | {name: examples[name][of] for name in batch}) for of in places]
 
 
 def along_the_batch(examples):

@@ -350,10 +350,8 @@ def as_read(values):
 def generator(state):
     """The generator in this state. Raises ValueError if it is none of `np.random.default_rng`."""
     bits = np.random.PCG64()
-    try:
+    with contextlib.suppress(TypeError, ValueError, KeyError, OverflowError):  # it is another then
         bits.state = state
-    except (TypeError, ValueError, KeyError, OverflowError) as error:
-        raise ValueError(f"rng: expected the state of a generator PCG64, got {state!r}") from error
     if bits.state != state:
         raise ValueError(f"rng: expected the state of a generator PCG64, got {state!r}")
     return np.random.Generator(bits)

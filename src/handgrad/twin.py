@@ -158,27 +158,26 @@ class Attention(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.config = c = config
-        self.H_kv = c.H_kv or c.H
+        D_kv = (c.H_kv or c.H) * c.K
         self.Q = nn.Linear(c.D, c.D, bias=c.attention_biases)
-        self.K = nn.Linear(c.D, self.H_kv * c.K, bias=c.attention_biases)
-        self.V = nn.Linear(c.D, self.H_kv * c.K, bias=c.attention_biases)
+        self.K = nn.Linear(c.D, D_kv, bias=c.attention_biases)
+        self.V = nn.Linear(c.D, D_kv, bias=c.attention_biases)
         self.O = nn.Linear(c.D, c.D, bias=c.attention_biases)
 
     def forward(self, x, drop, mask, memory=None, rotary=False):
         c, memory = self.config, x if memory is None else memory
-        q = self.Q(x).unflatten(-1, (c.H, c.K)).transpose(1, 2)  # (B, H, T, K)
-        k = self.K(memory).unflatten(-1, (self.H_kv, c.K)).transpose(1, 2)
-        v = self.V(memory).unflatten(-1, (self.H_kv, c.K)).transpose(1, 2)
+        parts = self.Q(x), self.K(memory), self.V(memory)
+        q, k, v = (part.unflatten(-1, (-1, c.K)).transpose(1, 2) for part in parts)  # (B, H or H_kv, T, K)
         if rotary:
             q, k = turn(q, c.rotary_base), turn(k, c.rotary_base)
         if drop.acts("attention"):
-            k, v = (part.repeat_interleave(c.H // self.H_kv, dim=1) for part in (k, v))
+            k, v = (part.repeat_interleave(c.H // part.shape[1], dim=1) for part in (k, v))
             weights = torch.einsum("bhtk,bhsk->bhts", q, k) / math.sqrt(c.K)
             weights = weights.softmax(-1) if mask is None else masked_softmax(weights, mask)
             weights = drop("attention", weights)
             o = torch.einsum("bhts,bhsk->bhtk", weights, v)
         else:
-            o = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=self.H_kv < c.H)
+            o = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=k.shape[1] < c.H)
         return self.O(o.transpose(1, 2).flatten(-2))
 
 
