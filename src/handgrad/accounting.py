@@ -129,49 +129,46 @@ class Published(NamedTuple):
 
 
 def _published():
-    big = dict(D=1024, H=16, F=4096)
+    vaswani, radford = "Vaswani et al. (2017), table 3", "Radford et al. (2019), table 2"
+    brown, devlin = "Brown et al. (2020), table 2.1", "Devlin et al. (2019), section 3"
+    touvron = "Touvron et al. (2023), table 2"
+    one_table = (
+        "one table of 37 000 rows for source, target and head; attention without biases; no final norm"
+    )
+    tied = "tied head without bias; biases everywhere else; final norm; 1024 positions"
+    older = "post-norm, 40 478 tokens, 512 positions"
+    pooled = (
+        "without a masked-language-model head; with the pooler, D² + D, which is one dense layer on [CLS]"
+    )
+    untied = "untied head, no biases, RMSNorm"
+    big, no_head = dict(D=1024, H=16, F=4096), dict(head_transform=False, head_bias=False)
+    gpt1 = gpt2_small(V=40478, T_max=512, norm="post", final_norm=False)
 
     def gpt2(D, H, N, **changes):
         return gpt2_small(D=D, H=H, F=4 * D, N=N, **changes)
 
-    vaswani = "one table of 37 000 rows for source, target and head; attention without biases; no final norm"
-    gpt = "tied head without bias; biases everywhere else; final norm; 1024 positions"
-    bert = "without a masked-language-model head; with the pooler, D² + D, which is one dense layer on [CLS]"
-    no_head = dict(head_transform=False, head_bias=False)
-    llama = "untied head, no biases, RMSNorm"
-    gpt1 = gpt2_small(V=40478, T_max=512, norm="post", final_norm=False)
-    gpt3 = [
-        ("GPT-3 Small", 125e6, gpt2(D=768, H=12, N=12, T_max=2048)),
-        ("GPT-3 Medium", 350e6, gpt2(D=1024, H=16, N=24, T_max=2048)),
-        ("GPT-3 Large", 760e6, gpt2(D=1536, H=16, N=24, T_max=2048)),
-        ("GPT-3 XL", 1.3e9, gpt2(D=2048, H=16, N=24, T_max=2048)),
-        ("GPT-3 2.7B", 2.7e9, gpt2(D=2560, H=32, N=32, T_max=2048)),
-        ("GPT-3 6.7B", 6.7e9, gpt2(D=4096, H=32, N=32, T_max=2048)),
-        ("GPT-3 13B", 13e9, gpt2(D=5120, H=40, N=40, T_max=2048)),
-        ("GPT-3", 175e9, gpt2(D=12288, H=96, N=96, T_max=2048)),
-    ]
-    bert_large = bert_base(D=1024, H=16, F=4096, N=24, **no_head)
+    def gpt3(name, printed, **sizes):
+        return Published(name, printed, brown, gpt2(**sizes, T_max=2048), tied.replace("1024", "2048"))
+
     return (
-        Published("Transformer base", 65e6, "Vaswani et al. (2017), table 3", vaswani_base(), vaswani),
-        Published("Transformer big", 213e6, "Vaswani et al. (2017), table 3", vaswani_base(**big), vaswani),
-        Published(
-            "GPT-1", 117e6, "Radford et al. (2019), table 2", gpt1, "post-norm, 40 478 tokens, 512 positions"
-        ),
-        Published("GPT-2 small", 117e6, "Radford et al. (2019), table 2", gpt2_small(), gpt),
-        Published("GPT-2 medium", 345e6, "Radford et al. (2019), table 2", gpt2(D=1024, H=16, N=24), gpt),
-        Published("GPT-2 large", 762e6, "Radford et al. (2019), table 2", gpt2(D=1280, H=20, N=36), gpt),
-        Published("GPT-2 XL", 1542e6, "Radford et al. (2019), table 2", gpt2(D=1600, H=25, N=48), gpt),
-        *(
-            Published(name, printed, "Brown et al. (2020), table 2.1", config, gpt.replace("1024", "2048"))
-            for name, printed, config in gpt3
-        ),
-        Published(
-            "BERT base", 110e6, "Devlin et al. (2019), section 3", bert_base(**no_head), bert, extra=768 * 769
-        ),
-        Published(
-            "BERT large", 340e6, "Devlin et al. (2019), section 3", bert_large, bert, extra=1024 * 1025
-        ),
-        Published("LLaMA 7B", 6.7e9, "Touvron et al. (2023), table 2", llama_like(), llama),
+        Published("Transformer base", 65e6, vaswani, vaswani_base(), one_table),
+        Published("Transformer big", 213e6, vaswani, vaswani_base(**big), one_table),
+        Published("GPT-1", 117e6, radford, gpt1, older),
+        Published("GPT-2 small", 117e6, radford, gpt2_small(), tied),
+        Published("GPT-2 medium", 345e6, radford, gpt2(D=1024, H=16, N=24), tied),
+        Published("GPT-2 large", 762e6, radford, gpt2(D=1280, H=20, N=36), tied),
+        Published("GPT-2 XL", 1542e6, radford, gpt2(D=1600, H=25, N=48), tied),
+        gpt3("GPT-3 Small", 125e6, D=768, H=12, N=12),
+        gpt3("GPT-3 Medium", 350e6, D=1024, H=16, N=24),
+        gpt3("GPT-3 Large", 760e6, D=1536, H=16, N=24),
+        gpt3("GPT-3 XL", 1.3e9, D=2048, H=16, N=24),
+        gpt3("GPT-3 2.7B", 2.7e9, D=2560, H=32, N=32),
+        gpt3("GPT-3 6.7B", 6.7e9, D=4096, H=32, N=32),
+        gpt3("GPT-3 13B", 13e9, D=5120, H=40, N=40),
+        gpt3("GPT-3", 175e9, D=12288, H=96, N=96),
+        Published("BERT base", 110e6, devlin, bert_base(**no_head), pooled, extra=768 * 769),
+        Published("BERT large", 340e6, devlin, bert_base(**big, N=24, **no_head), pooled, extra=1024 * 1025),
+        Published("LLaMA 7B", 6.7e9, touvron, llama_like(), untied),
     )
 
 

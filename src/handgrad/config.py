@@ -77,12 +77,10 @@ class Config:
         expect(fits, "H_kv", f"None or a divisor of H = {self.H}")
         fits = is_positive(self.T_max) or (self.T_max is None and self.positions != "learned")
         expect(fits, "T_max", "the number of learned positions")
-        expect(
-            self.positions != "sinusoidal" or self.D % 2 == 0, "D", "an even number for sinusoidal positions"
-        )
-        expect(
-            self.positions != "rotary" or self.K % 2 == 0, "D", f"a multiple of 2 H = {2 * self.H} for rotary"
-        )
+        fits = self.positions != "sinusoidal" or self.D % 2 == 0
+        expect(fits, "D", "an even number for sinusoidal positions")
+        fits = self.positions != "rotary" or self.K % 2 == 0
+        expect(fits, "D", f"a multiple of 2 H = {2 * self.H} for rotary")
         expect(is_finite(self.eps) and self.eps >= 0, "eps", "a number that is not negative")
         expect(is_finite(self.rotary_base) and self.rotary_base > 0, "rotary_base", "a positive number")
         expect(is_whole(self.segments) and self.segments >= 0, "segments", "an integer that is not negative")
@@ -140,20 +138,16 @@ def gpt2_small(**changes):
 
 def bert_base(**changes):
     """Devlin et al. (2019), section 3 and appendix A.2, with the masked-language-model head of their code."""
-    config = dict(
-        kind="encoder", V=30522, D=768, H=12, F=3072, N=12, norm="post", activation="gelu", eps=1e-12
-    )
+    config = dict(kind="encoder", V=30522, D=768, H=12, F=3072, N=12, norm="post", activation="gelu")
     config |= dict(positions="learned", T_max=512, segments=2, embedding_norm=True, std=0.02, pad=0)
-    config |= dict(head_transform=True, head_bias=True, p=0.1)
+    config |= dict(head_transform=True, head_bias=True, p=0.1, eps=1e-12)
     return Config(**config | dict(dropout_sites=("embedding", "attention", "sublayer")) | changes)
 
 
 def llama_like(**changes):
     """Touvron et al. (2023), section 2.2, with the sizes of Llama 2 7B; H_kv < H as in Llama 2 70B."""
-    config = dict(
-        kind="decoder", V=32000, D=4096, H=32, F=11008, N=32, norm="pre", final_norm=True, tied=False
-    )
-    config |= dict(normalization="rms_norm", activation="swiglu", positions="rotary", std=0.02)
+    config = dict(kind="decoder", V=32000, D=4096, H=32, F=11008, N=32, norm="pre", final_norm=True)
+    config |= dict(normalization="rms_norm", activation="swiglu", positions="rotary", tied=False, std=0.02)
     return Config(**config | dict(attention_biases=False, feed_forward_biases=False) | changes)
 
 
@@ -186,9 +180,8 @@ def shapes(config):
         tree["source_embedding"] = ({} if config.shared else {"E": (V, D)}) | positions
         tree["source_embedding_norm"] = dict(norm) if config.embedding_norm else {}
         tree["encoder"] = [block("self_attention", "feed_forward") for _ in range(config.N)]
-        tree["decoder"] = [
-            block("self_attention", "cross_attention", "feed_forward") for _ in range(config.N)
-        ]
+        names = ("self_attention", "cross_attention", "feed_forward")
+        tree["decoder"] = [block(*names) for _ in range(config.N)]
     else:
         tree[config.kind] = [block("self_attention", "feed_forward") for _ in range(config.N)]
     for stack in ("encoder", "decoder"):

@@ -1,8 +1,6 @@
 """Numbers and settings at the edge: what is refused names itself, what is right stays right."""
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,31 +14,16 @@ from handgrad.config import Config
 from handgrad.fast import update
 
 ROOT = Path(handgrad.__file__).parent
-WRONG = """
-from dataclasses import replace
-import numpy as np
-from handgrad import check
-from handgrad.ops.table import OPS
-refuted = 0
-for witness in (check.prove, lambda op: check.differences(op, np.random.default_rng(0)),
-                lambda op: check.autograd(op, np.random.default_rng(0))):
-    try:
-        witness(replace(OPS["softmax"], backward=lambda da, cache: 0 * da))
-    except AssertionError:
-        refuted += 1
-print(refuted)
-"""
-
-
-def test_the_witnesses_refute_where_python_leaves_out_asserts():
-    told = subprocess.run([sys.executable, "-O", "-c", WRONG], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["3"]
 
 
 def test_no_verdict_is_an_assert():
+    """Python leaves those out where it is asked to, by -O."""
     for file in ROOT.rglob("*.py"):
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        assert not [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Assert)], file
+        left_out = (
+            n for n in ast.walk(tree) if isinstance(n, ast.Assert) or vars(n).get("id") == "__debug__"
+        )
+        assert not [n.lineno for n in left_out], file
 
 
 @pytest.mark.parametrize(
