@@ -190,14 +190,14 @@ class Proof:
     def __call__(self, backward):
         """The number of identities proved; raises AssertionError as `prove` does."""
         with mpmath.workdps(50):
-            gradients = backward(_unwrap(self.dy_there), self.cache_there)
+            gradients = backward(self.dy_there[()], self.cache_there)
             for entry, gap in _gaps(self.point, gradients, self.wanted_there):
                 # a wrong backward may leave a complex number, or a root still to be taken
                 number = gap if isinstance(gap, mpmath.mpf) else complex(gap)
                 if not abs(number) <= 1e-30:
                     raise AssertionError(_refuted(entry, f"{mpmath.nstr(number, 3)} at a random point"))
         with _without_order():
-            gradients = backward(_unwrap(self.dy), self.cache)
+            gradients = backward(self.dy[()], self.cache)
         undecided = []
         for entry, gap in _gaps(self.inputs, gradients, self.wanted):
             zero = symbolic.is_zero(gap)
@@ -251,7 +251,7 @@ class Differences:
         ]
         # a derivative that is smaller than this is 0 as far as differences of this loss can tell
         resolution = 1e-4 * float(self.total(np.ravel(np.abs(dy * y))))
-        return inputs, _unwrap(dy), cache, directions, measured, resolution
+        return inputs, dy[()], cache, directions, measured, resolution
 
     def __call__(self, backward):
         """The worst relative error; raises AssertionError as `differences` does."""
@@ -422,10 +422,6 @@ def leaf_names(tree, is_leaf=None):
         path = path[1:] if path[0] == "params" and len(path) > 1 else path
         names.append(".".join(map(str, path)))
     return names
-
-
-def _unwrap(dy):
-    return dy[()] if dy.shape == () else dy
 
 
 def _total(terms):

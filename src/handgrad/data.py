@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import takewhile
 
 import numpy as np
 from num2words import num2words
@@ -135,13 +136,8 @@ class Vocabulary:
 
         Raises TypeError unless these are integers, ValueError for one that is no place in the vocabulary.
         """
-        tokens = []
-        for place in integers("row", row, len(self)).tolist():
-            if place == self.eos:
-                break
-            if place not in (self.pad, self.bos):
-                tokens.append(self.tokens[place])
-        return join_words(tokens)
+        places = takewhile(lambda place: place != self.eos, integers("row", row, len(self)).tolist())
+        return join_words(self.tokens[place] for place in places if place not in (self.pad, self.bos))
 
 
 def integers(name: str, values: Sequence[int], below: int | None = None) -> np.ndarray:
