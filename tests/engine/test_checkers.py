@@ -206,6 +206,10 @@ def _in_heads(dy):
     return dy.ndim == 4
 
 
+def _eleven_places(dy):
+    return dy.shape[1] == 11
+
+
 NORM, LINEAR, GATED, DROPPING = "layer_norm", "linear", "gated_feed_forward", "attention_dropout"
 DGAMMA = _changed(NORM, 1, lambda g, dy, cache: _sum_of_100_rows(dy * cache["x_hat"]))
 DB = _changed(LINEAR, 2, lambda g, dy, cache: _sum_of_100_rows(dy))
@@ -224,12 +228,7 @@ BLIND_SPOTS = [
     (DROPPING, "no dv of heads", _at(DROPPING, 2, _in_heads), ["... = B H"]),
     ("flash_attention", "one mask for the batch", _mask_of_the_first_sequence, ["... = B", "S = 5"]),
     ("flash_attention", "the future is not hidden", _never_causal, ["S = 5"]),
-    (
-        "add_positions",
-        "dP of a full table",
-        _at("add_positions", 1, lambda dy: dy.shape[1] == 11),
-        ["T = 11"],
-    ),
+    ("add_positions", "dP of a full table", _at("add_positions", 1, _eleven_places), ["T = 11"]),
     ("repeat_heads", "H and G exchanged", _axes_of_copies_exchanged, EVERY_KIND),
     ("rotary_attention", "no db_Q without b_K", _lonely_query_bias, ["... ="]),
 ]

@@ -55,10 +55,8 @@ def test_training_and_held_out_numbers_are_disjoint(seed):
 def test_vocabulary_goes_both_ways(pairs):
     train, held_out = pairs
     vocabulary = train.vocabulary
-    assert vocabulary.tokens[:3] == (data.PAD, data.BOS, data.EOS) and (vocabulary.pad, vocabulary.bos) == (
-        0,
-        1,
-    )
+    assert vocabulary.tokens[:3] == (data.PAD, data.BOS, data.EOS)
+    assert (vocabulary.pad, vocabulary.bos, vocabulary.eos) == (0, 1, 2)
     assert len(set(vocabulary.tokens)) == len(vocabulary) and held_out.vocabulary is vocabulary
     assert vocabulary.decode(vocabulary.encode("ninety-nine")) == "ninety-nine"
     assert vocabulary.decode([1, *vocabulary.encode("cent un"), 0, 0]) == "cent un"

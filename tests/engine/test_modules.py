@@ -124,23 +124,15 @@ def normal(*shape):
     return torch.tensor(np.random.default_rng(len(shape)).standard_normal(shape), requires_grad=True)
 
 
-X, W = normal(3, 4), normal(5, 4)
+X, W, ONE = normal(3, 4), normal(5, 4), torch.eye(4, dtype=torch.float64, requires_grad=True)
 LET_PASS = [  # function, what gradcheck is given, the first words of check.module
     (Unsaved, (X, W), "dW, a batch of 1, x changed in place after the forward, and nothing refuses it: "),
     (Shared, (X, W), "dx, a batch of 1, after another forward: "),
     (Frozen, (X, W), "dW, a batch of 1, only W requires a gradient: expected .* None, which counts as 0"),
     (linear(spoiling), (X, W), "dy of output 0, a batch of 1, changed in place by the layer: "),
     (linear(reads_memory), (X, W), "dx, a batch of 1, dy with gaps in memory: expected .* got nan"),
-    (
-        linear(mean_over_the_batch),
-        (X[:1], W),
-        "dW, a batch of 3: .* 0.3333 times what is expected, everywhere",
-    ),
-    (
-        linear(not_transposed),
-        (X, torch.eye(4, dtype=torch.float64, requires_grad=True)),
-        "dx, a batch of 1: expected ",
-    ),
+    (linear(mean_over_the_batch), (X[:1], W), "dW, a batch of 3: .* 0.3333 times .* expected, everywhere"),
+    (linear(not_transposed), (X, ONE), "dx, a batch of 1: expected "),
     (linear(squared), (X, W), "dW, a batch of 1: expected "),
     (RMSNorm, (X,), "dx, a batch of 1: expected "),
 ]
