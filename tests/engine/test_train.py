@@ -236,13 +236,6 @@ def test_the_generator_is_part_of_the_state(tmp_path):
     assert run(forgetful, until=12).losses != whole.losses
 
 
-def test_checkpoints_are_written_at_intervals_and_at_the_end(tmp_path, monkeypatch):
-    steps = []
-    monkeypatch.setattr(train, "save", lambda path, state, config, recipe: steps.append(state.step))
-    run(train.start(CONFIG, seed=3), until=11, checkpoint=tmp_path / "c", every=4)
-    assert steps == [4, 8, 11]
-
-
 def test_a_loss_that_is_not_finite_stops_the_training():
     state = train.start(CONFIG, 0)
     state.params["embedding"]["E"][:] = np.nan

@@ -102,8 +102,8 @@ def test_checkpoints_on_the_way_hold_what_the_training_had_reached(tmp_path, mon
     )
     with monkeypatch.context() as patched:
         patched.setattr(train, "save", keep)
-        whole = run(checkpoint=tmp_path / "c.npz", every=3)
-    assert [state.step for state in reached] == [3, 6, 9]
+        whole = run(checkpoint=tmp_path / "c.npz", every=4)
+    assert [state.step for state in reached] == [4, 8, 9]
     for state in reached:
         alone = run(until=state.step)
         assert all(map(np.array_equal, leaves(state), leaves(alone))) and state.losses == alone.losses
