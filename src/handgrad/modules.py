@@ -52,10 +52,8 @@ def subject(function, inputs, device):
     elif callable(function) and not is_class:
         call, parameters, names = function, {}, _argument_names(function)
     else:
-        raise TypeError(
-            "expected a torch.nn.Module, a subclass of torch.autograd.Function or a function, "
-            f"got {function!r}"
-        )
+        expected = "a torch.nn.Module, a subclass of torch.autograd.Function or a function"
+        raise TypeError(f"expected {expected}, got {function!r}")
     names = [names[i] if i < len(names) else f"input {i}" for i in range(len(inputs))]
     examples = dict(zip(names, inputs))
     given = {name: x for name, x in examples.items() if _is_floating(x)}
