@@ -293,7 +293,7 @@ def _is_symbolic(leaf):
 def is_zero(expression):
     """Whether a SymPy expression in real symbols is identically 0, kinks aside; None if that stays open.
 
-    It is not if its value at one of three random points, computed with 50 digits, is not. Otherwise every
+    It is not if its value at a random point, computed with 50 digits, is not. Otherwise every
     exp(u), erf(u), step(u), ... , every reciprocal 1/u and every root √u becomes a symbol r of its own. What
     remains is a polynomial. It is reduced by r u = 1 for reciprocals and r² = u for roots, outermost first,
     and by r² = r for steps, of which step(-u) is 1 - step(u), step(u²) is 1 and step(u) step(u + 1) is
@@ -310,7 +310,7 @@ def is_zero(expression):
     def undecided():
         return True if sympy.simplify(expression) == 0 else False if differs(30) else None
 
-    if differs(3):
+    if differs(1):
         return False
     opaque, powers = {}, []  # symbol of each opaque part; (symbol, base, sign, denominator) of each power
 
