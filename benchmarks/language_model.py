@@ -3,10 +3,12 @@
     OMP_NUM_THREADS=1 python -m benchmarks.language_model recipe
     OMP_NUM_THREADS=1 python -m benchmarks.language_model 17 1 2
     OMP_NUM_THREADS=1 python -m benchmarks.language_model samples
+    OMP_NUM_THREADS=1 python -m benchmarks.language_model narrow
 
 write benchmarks/results/language_model.json. The first trains each of CANDIDATES on the first nine tenths of
 the training text and measures it on the last. The second trains RECIPE on the whole training text, from each
 seed, and measures it on text that had no part in any choice. The third stops on the way, and writes.
+The fourth tries the rate of width 32, as the first does.
 
 A training takes a minute or two; the record is written after each.
 """
@@ -33,6 +35,8 @@ CANDIDATES = [
     *(replace(RECIPE, batch_size=B, steps=12_800 // B) for B in (16, 4)),  # as many windows in all
 ]
 """One thing changed at a time."""
+WIDE, NARROW = trials.gpt(), trials.gpt(D=32, F=128)
+"""The recorded model, and the one that the chapter trains."""
 UPDATES = [0, 200, 1600]
 """After how many a model is stopped, and writes."""
 
@@ -42,26 +46,25 @@ def drawing(tokens):
     return lambda rng, B: trials.windows(tokens, rng.integers(0, len(tokens) - trials.T, B))
 
 
-def training(recipe, tokens, seed):
+def training(recipe, tokens, seed, config=WIDE):
     """One training on tokens: its state and its seconds."""
-    config = trials.gpt()
     begin, cpu = time.perf_counter(), time.process_time()
     start = train.start(config, seed)
     trained = train.run(start, drawing(tokens), config, recipe, engine=fast.engine, progress=False)
     return trained, {"wall": time.perf_counter() - begin, "cpu": time.process_time() - cpu}
 
 
-def bits(params, tokens, stride):
+def bits(params, tokens, stride, config=WIDE):
     """What a character of tokens costs."""
-    return float(trials.by_place(params, trials.gpt(), tokens, stride).mean() / np.log(2))
+    return float(trials.by_place(params, config, tokens, stride).mean() / np.log(2))
 
 
-def candidate(recipe, tokens, seed=0):
+def candidate(recipe, tokens, seed=0, config=WIDE):
     """A recipe, tried inside the training text: what a character costs."""
     cut = int(0.9 * len(tokens))
-    trained, seconds = training(recipe, tokens[:cut], seed)
+    trained, seconds = training(recipe, tokens[:cut], seed, config)
     found = {name: asdict(recipe)[name] for name in ("weight_decay", "peak", "batch_size", "steps")}
-    found |= {"last tenth, stride 64": bits(trained.params, tokens[cut:], 64)}
+    found |= {"last tenth, stride 64": bits(trained.params, tokens[cut:], 64, config)}
     return found | {"seconds": seconds}
 
 
@@ -78,12 +81,11 @@ def trial(tokens, examined, seed):
 
 def samples(tokens, examined, seed=17):
     """One training, stopped after some updates: what it writes, and what a character of text costs it."""
-    config, after = trials.gpt(), {}
-    state = train.start(config, seed)
+    after, state = {}, train.start(WIDE, seed)
     for update in UPDATES:
-        state = train.run(state, drawing(tokens), config, RECIPE, update, engine=fast.engine, progress=False)
+        state = train.run(state, drawing(tokens), WIDE, RECIPE, update, engine=fast.engine, progress=False)
         choose = decode.sampler(np.random.default_rng(1))
-        text = trials.continued(state.params, config, "The ", 120, choose)
+        text = trials.continued(state.params, WIDE, "The ", 120, choose)
         after[update] = {"examined, stride 128": bits(state.params, examined, 128), "sample": text}
     return {"date": time.strftime("%Y-%m-%d"), "machine": machine.machine(), "after": after}
 
@@ -91,7 +93,7 @@ def samples(tokens, examined, seed=17):
 def slope(params, text):
     """The derivative of the loss by the temperature at 1, over the first 12,000 characters of a text."""
     batch = trials.windows(text, range(0, 12_000, 128))
-    z, _ = model.forward(params, trials.gpt(), batch)
+    z, _ = model.forward(params, WIDE, batch)
     return float(trials.by_temperature(z, batch["target_out"]))
 
 
@@ -105,6 +107,10 @@ def main(which):
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     if which == ["samples"]:
         return write(record | {"samples": samples(tokens, examined)})
+    if which == ["narrow"]:
+        rates = [replace(RECIPE, peak=peak) for peak in (0.006, 0.012, 0.024)]
+        tried = [candidate(recipe, tokens, config=NARROW) for recipe in rates]
+        return write(record | {"narrow": {"machine": machine.machine(), "candidates": tried}})
     record |= {"python": platform.python_version(), "machine": machine.machine()}
     record |= {"characters": [len(tokens), len(examined)]}
     if which == ["recipe"]:
