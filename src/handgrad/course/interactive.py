@@ -11,7 +11,6 @@ ipywidget in a running notebook, where Python answers what the reader types.
 >>> question = lookup("number", "21", lambda text: str(int(text) ** 2), examples=["3", "4"])
 """
 
-import base64
 import io
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,6 @@ from handgrad.course.figures import HEIGHT, WIDTH, style, subplots
 from handgrad.course.quiz import OWN_KEYS, Shown
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-MEDIA_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 STATIC = "HANDGRAD_STATIC"  # set while the book is built: no widget is made that no Python would answer
 
 SHOW_FRAME = (
@@ -57,12 +55,10 @@ def frames(
     label: str,
     alt: str | Callable[[object], str],
     *,
-    show: Callable[[object], str] = lambda value: f"{value:g}" if isinstance(value, float) else str(value),
     start: int = 0,
     rows: int = 1,
     columns: int = 1,
     size: tuple[float, float] = (WIDTH, HEIGHT),
-    format: str = "svg",
     **kwargs,
 ):
     """Draw one figure for every value, now, and return them behind a slider.
@@ -71,9 +67,8 @@ def frames(
     array of axes, as from ``figures.subplots``, which also takes ``size`` and ``kwargs``. The figure is
     ``ax.figure``.
 
-    ``label`` names what the slider changes; ``show(value)`` is how a value reads beside it. ``alt(value)``
-    says in words what the frame shows; a plain string is completed with label and value. ``start`` is the
-    index of the first frame shown. ``format`` is "svg", or "png" for figures with very many marks.
+    ``label`` names what the slider changes. ``alt(value)`` says in words what the frame shows; a plain string
+    is completed with label and value. ``start`` is the index of the first frame shown.
 
     Raises ``ValueError`` when there is nothing to choose from, two values read alike, or a frame has no
     words.
@@ -83,13 +78,11 @@ def frames(
         raise ValueError(f"values: expected at least 2, to have something to choose from; got {len(values)}")
     if not 0 <= start < len(values):
         raise ValueError(f"start: expected an index from 0 to {len(values) - 1}; got {start}")
-    if format not in MEDIA_TYPES:
-        raise ValueError(f"format: expected one of {sorted(MEDIA_TYPES)}; got {format!r}")
     _check_text("label", label)
 
-    texts = [show(value) for value in values]
+    texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
     if len(set(texts)) < len(texts):
-        raise ValueError(f"values: expected each to read differently under show; got {texts}")
+        raise ValueError(f"values: expected each to read differently; got {texts}")
     images = []
     for i, (value, text) in enumerate(zip(values, texts, strict=True)):
         words = alt(value) if callable(alt) else alt and f"{alt}; {label} {text}"
@@ -97,7 +90,7 @@ def frames(
         figure, axes = subplots(rows, columns, size, **kwargs)
         with style():
             draw(axes, value)
-            images.append(_image(figure, format, words, text, i == start))
+            images.append(_image(figure, words, text, i == start))
     shown = escape(texts[start])
     slider = (
         f'<input {OWN_KEYS} type="range" min="0" max="{len(texts) - 1}" step="1"'
@@ -116,7 +109,6 @@ def switches(
     presets: Mapping[str, object],
     *,
     size: tuple[float, float] = (WIDTH, 1.0),
-    format: str = "svg",
     **kwargs,
 ):
     """Boxes to tick, a strip of them for each picture: every setting of every strip is drawn now.
@@ -140,8 +132,6 @@ def switches(
             raise ValueError(f"{name}: expected at least one name, each once; got {list(texts)}")
     if len(boxes) > 6:
         raise ValueError(f"boxes: expected at most 6, for 64 pictures a strip; got {len(boxes)}")
-    if format not in MEDIA_TYPES:
-        raise ValueError(f"format: expected one of {sorted(MEDIA_TYPES)}; got {format!r}")
     _check_text("label", label)
     if not presets:
         raise ValueError(f"presets: expected at least one, to begin with; got {presets!r}")
@@ -161,7 +151,7 @@ def switches(
             figure, axes = subplots(size=size, **kwargs)
             with style():
                 draw(axes, r, on)
-                images.append(_image(figure, format, words[on], _bits(on), on == shown))
+                images.append(_image(figure, words[on], _bits(on), on == shown))
         lines.append(_strip(strip, boxes, shown, words[shown], images))
     press = f'{OWN_KEYS} type="button" onclick="{SET_ALL}"'
     buttons = " ".join(
@@ -249,11 +239,11 @@ def _strip(strip, boxes, shown, words, images):
     )
 
 
-def _image(figure, format, words, value, shown):
-    """The figure as an element that is found by its value. format: of MEDIA_TYPES; words: what it shows."""
+def _image(figure, words, value, shown):
+    """The figure as an element that is found by its value; words: what it shows."""
     width, height = (round(100 * inches) for inches in figure.get_size_inches())
     size = f'width="{width}" height="{height}" style="max-width: 100%; height: auto"'
-    source, hidden = _encode(figure, format), "" if shown else " hidden"
+    source, hidden = _encode(figure), "" if shown else " hidden"
     return f'<img src="{source}" alt="{escape(words)}" {size} data-value="{escape(value)}"{hidden}>'
 
 
@@ -262,14 +252,14 @@ def _bits(on):
     return "".join("01"[bool(value)] for value in on)
 
 
-def _encode(figure, format):
-    """The figure as a data address. Without the date, so that equal figures are equal text."""
+def _encode(figure):
+    """The figure as a data address. Without the date, so that equal figures are equal text.
+
+    It stays text, which a server compresses; in base64 it would hardly shrink.
+    """
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=format, metadata={"Date": None} if format == "svg" else None)
-    picture = buffer.getvalue()
-    if format == "svg":  # it stays text, which a server compresses; in base64 it would hardly shrink
-        return f"data:{MEDIA_TYPES[format]},{quote(picture, safe=PLAIN)}"
-    return f"data:{MEDIA_TYPES[format]};base64,{base64.b64encode(picture).decode()}"
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return f"data:image/svg+xml,{quote(buffer.getvalue(), safe=PLAIN)}"
 
 
 def _check_text(name, text):
