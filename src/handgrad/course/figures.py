@@ -130,14 +130,11 @@ def losses(
     for which `low` 0 means None. ax: axes of a figure of `subplots`; None for a figure of its own.
 
     Raises ValueError if there is no curve, if a curve is not one axis of finite numbers or is shorter than
-    `mean`, if `mean` is not a positive integer, if `diverged` names no curve, if a level is not finite, has a
-    name of more than 24 letters, or if there are more levels than names fit beside the axes; if on a
-    logarithmic axis a number is not positive.
+    `mean`, if `diverged` names no curve, if a level is not finite, has a name of more than 24 letters, or if
+    there are more levels than names fit beside the axes; if on a logarithmic axis a number is not positive.
     """
     if not curves:
         raise ValueError("curves: expected at least one, got none")
-    if not (isinstance(mean, int) and mean > 0):
-        raise ValueError(f"mean: expected a positive integer, got {mean!r}")
     curves = {label: _numbers(f"curves[{label!r}]", x, 1, log) for label, x in curves.items()}
     dots = {label: _numbers(f"dots[{label!r}]", x, 1, log) for label, x in dict(dots).items()}
     points = {label: _numbers(f"points[{label!r}]", x, 2) for label, x in dict(points).items()}
@@ -227,10 +224,7 @@ def apart(places, gap, low, high):
 
 def _numbers(name, x, axes, positive=False):
     """x as an array of finite numbers with so many axes; `name` stands in the message if it is none."""
-    try:
-        x = np.asarray(x, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected numbers in {axes} axes, got {x!r}") from None
+    x = np.asarray(x, dtype=float)
     if x.ndim != axes or (axes and not x.size):
         raise ValueError(f"{name}: expected numbers in {axes} axes, got shape {x.shape}")
     if not np.isfinite(x).all() or (positive and (x <= 0).any()):
@@ -291,15 +285,12 @@ def heat_map(ax, values, rows, columns, *, limits=(0, 1), power=1, title="", acr
     limit to this power; below 1 shows small ones. across, down: what the columns and the rows are. size: of
     the names, in points. Names of columns longer than two letters in a line are turned upright.
 
-    Raises ValueError if values is not of shape (R, C), if the limits are not in order, or if a value is
-    outside them or not a number.
+    Raises ValueError if values is not of shape (R, C), or if a value is outside the limits or not a number.
     """
     values, shape = np.asarray(values, dtype=float), (len(rows), len(columns))
     if values.shape != shape or not values.size:
         raise ValueError(f"values: expected shape {shape}, as many as rows and columns, got {values.shape}")
     low, high = limits
-    if not low < high:
-        raise ValueError(f"limits: expected a lower and a higher number, got {limits}")
     slack = 1e-9 * (high - low)
     if not ((values >= low - slack) & (values <= high + slack)).all():
         raise ValueError(
@@ -315,35 +306,26 @@ def heat_map(ax, values, rows, columns, *, limits=(0, 1), power=1, title="", acr
     return image
 
 
-def heat_maps(maps, label, *, side_by_side=None, height=None, **look):
-    """Heat maps with one bar of colours, named `label`: maps {title: (values, rows, columns)}.
+def heat_maps(maps, label, *, height=None, **look):
+    """Heat maps side by side with one bar of colours, named `label`: maps {title: (values, rows, columns)}.
 
-    side_by_side: how many stand in a line; None for all. height: inches; None for what the names need.
-    look: as for `heat_map`. Where all maps have the same rows, only the first of a line names them; where all
-    have the same columns, only the last line does.
+    height: inches; None for what the names need. look: as for `heat_map`. Where all maps have the same rows,
+    only the first names them.
 
-    Raises ValueError if there is no map, if they do not fill the lines, and what `heat_map` raises.
+    Raises ValueError if there is no map, and what `heat_map` raises.
     """
     if not maps:
         raise ValueError("maps: expected at least one, got none")
-    wide = side_by_side or len(maps)
-    if len(maps) % wide:
-        raise ValueError(f"side_by_side: expected a divisor of {len(maps)}, the number of maps, got {wide}")
     _, rows, columns = zip(*maps.values(), strict=True)
-    same_rows, same_columns = (all(list(x) == list(names[0]) for x in names) for names in (rows, columns))
-    widths = [len(x) + (0 if same_rows else 2.5) for x in columns[:wide]]
-    if height is None:
-        height = (0.27 * max(map(len, rows)) + 1.6) * len(maps) / wide
-    grid = dict(width_ratios=widths, squeeze=False)
-    fig, axes = subplots(len(maps) // wide, wide, (WIDTH, height), **grid)
-    for ax, (title, drawn) in zip(axes.flat, maps.items(), strict=True):
+    same_rows = all(list(names) == list(rows[0]) for names in rows)
+    widths = [len(names) + (0 if same_rows else 2.5) for names in columns]
+    height = height or 0.27 * max(map(len, rows)) + 1.6
+    fig, axes = subplots(1, len(maps), (WIDTH, height), width_ratios=widths, squeeze=False)
+    for ax, (title, drawn) in zip(axes[0], maps.items(), strict=True):
         image = heat_map(ax, *drawn, title=title, **look)
-        first, last = ax in axes[:, 0], ax in axes[-1]
-        if same_rows and not first:
-            ax.tick_params(labelleft=False)
-        if same_columns and not last:
-            ax.tick_params(labelbottom=False)
-        ax.set(xlabel=look.get("across", "") if last else "", ylabel=look.get("down", "") if first else "")
+        if ax is not axes[0, 0]:
+            ax.tick_params(labelleft=not same_rows)
+            ax.set_ylabel("")
     fig.colorbar(image, ax=axes, label=label, shrink=0.8, aspect=25)
     return fig
 
