@@ -67,7 +67,7 @@ def test_progress_is_shown(folder):
         "✓ softmax_ds" in repr(shown) and "✗ sink_gradients" in repr(shown) and "○ best_step" in repr(shown)
     )
     for name in judge.chapters()["attention"]:
-        assert name in shown._repr_html_()
+        assert name in shown._repr_markdown_()
 
 
 def test_the_command_prints_it_or_says_what_lacks(folder, capsys):

@@ -2,10 +2,10 @@
 
 Importing this module sets Matplotlib's defaults and, inside Jupyter, shows figures as SVG. What one chapter
 alone draws is in ``handgrad.chapters.TOPIC.figures``. Here is what they share: ``losses`` of trainings,
-``named_levels``, ``fault_table``, ``heat_map`` and ``heat_maps``, ``market``, ``backward_graph``. A notebook
-imports its chapter's figures as ``figures`` and this module as ``shared``. Each function returns a
-``Figure``, which a notebook shows by calling it last in a cell; ``named_levels``, ``heat_map`` and ``market``
-draw on given axes.
+``named_levels``, ``fault_table``, ``heat_map`` and ``heat_maps``, ``market``, ``backward_graph``,
+``one_query``. A notebook imports its chapter's figures as ``figures`` and this module as ``shared``. Each
+function returns a ``Figure``, which a notebook shows by calling it last in a cell; ``named_levels``,
+``heat_map`` and ``market`` draw on given axes.
 
 >>> from handgrad.course.figures import COLOUR, subplots
 >>> fig, ax = subplots()
@@ -451,6 +451,20 @@ def _beside(ax, words, colour, tail, head, out, lines, taken):
 
 def _within(ax, extent):
     return all(ax.bbox.contains(*corner) for corner in extent.corners())
+
+
+def one_query(scores, weights, values, y, du):
+    """The graph of one query and its keys. dy is 1, so the gradient of a weight is the value of its key.
+
+    All are texts: scores, weights, values and the gradients du of the scores by key, and the output y.
+    """
+    keys = range(len(scores))
+    nodes = {f"$u_{j}$": (0, 1 - j) for j in keys} | {"softmax": (1.5, 0)}
+    nodes |= {f"$a_{j}$": (3.0, 1 - j) for j in keys} | {"$y$": (4.4, 0), "$L$": (5.6, 0)}
+    edges = [(f"$u_{j}$", "softmax", scores[j], "", du[j]) for j in keys]
+    edges += [("softmax", f"$a_{j}$", weights[j], "", values[j]) for j in keys]
+    edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", values[j]) for j in keys]
+    return backward_graph(nodes, [*edges, ("$y$", "$L$", y, "", "1")], height=4.2)
 
 
 def _show_as_svg():

@@ -8,7 +8,6 @@ In a notebook of that folder, ``progress.show()`` is the same as a table.
 import argparse
 import sys
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from . import judge
@@ -31,29 +30,20 @@ class Progress:
     def total(self):
         return sum(map(len, self.chapters.values()))
 
-    def __repr__(self):
-        lines = []
+    def _rows(self, line, space, between):
+        """A line for each chapter, by the format of three texts: its name, how many are right, the signs."""
         for chapter, exercises in self.chapters.items():
-            signs = "  ".join(f"{MARK[status]} {name}" for name, status in exercises.items())
-            lines.append(f"{chapter:25} {self.solved(chapter)} of {len(exercises)}   {signs}")
-        return "\n".join([*lines, f"{'together':25} {self.solved()} of {self.total}"])
+            signs = between.join(f"{MARK[status]}{space}{name}" for name, status in exercises.items())
+            yield line.format(chapter, f"{self.solved(chapter)} of {len(exercises)}", signs)
 
-    def _repr_html_(self):
-        rows = ["<table><thead><tr><th>Exercises</th><th>Right</th><th>Each</th></tr></thead><tbody>"]
-        for chapter, exercises in self.chapters.items():
-            signs = "&ensp;".join(
-                f'<span style="white-space:nowrap">{MARK[status]} {escape(name)}</span>'
-                for name, status in exercises.items()
-            )
-            rows.append(
-                f'<tr><td style="text-align:left"><a href="exercises/{chapter}.ipynb">{chapter}</a></td>'
-                f"<td>{self.solved(chapter)} of {len(exercises)}</td>"
-                f'<td style="text-align:left">{signs}</td></tr>'
-            )
-        rows.append(
-            f"<tr><td>together</td><td>{self.solved()} of {self.total}</td><td></td></tr></tbody></table>"
-        )
-        return "\n".join(rows)
+    def __repr__(self):
+        together = f"{'together':25} {self.solved()} of {self.total}"
+        return "\n".join([*self._rows("{:25} {}   {}", " ", "  "), together])
+
+    def _repr_markdown_(self):
+        rows = self._rows("| [{0}](exercises/{0}.ipynb) | {1} | {2} |", "&nbsp;", "&ensp;")
+        together = f"| together | {self.solved()} of {self.total} | |"
+        return "\n".join(["| exercises | right | each |", "|:--|:--|:--|", *rows, together])
 
 
 def show(folder="."):

@@ -10,8 +10,8 @@ from handgrad.course.figures import (
     DIVERGING,
     SEQUENTIAL,
     WIDTH,
-    backward_graph,
     heat_maps,
+    one_query,
     subplots,
 )
 
@@ -44,14 +44,7 @@ def data_flow(q, k, v, u, a, y, row=0):
 
 def in_numbers():
     """One query, three keys: scores, weights and values forward on the edges, and what dy = 1 sends back."""
-    nodes = {f"$u_{j}$": (0, 1 - j) for j in range(3)} | {"softmax": (1.4, 0)}
-    nodes |= {f"$a_{j}$": (2.8, 1 - j) for j in range(3)} | {"$y$": (4.2, 0), "$L$": (5.4, 0)}
-    scores, weights = ["ln 2", "0", "0"], ["½", "¼", "¼"]
-    values, prices, pushes = "048", "048", ["−1.5", "+0.25", "+1.25"]
-    edges = [(f"$u_{j}$", "softmax", scores[j], "", pushes[j]) for j in range(3)]
-    edges += [("softmax", f"$a_{j}$", weights[j], "", prices[j]) for j in range(3)]
-    edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", prices[j]) for j in range(3)]
-    return backward_graph(nodes, [*edges, ("$y$", "$L$", "3", "", "1")], height=4.2)
+    return one_query(["ln 2", "0", "0"], ["½", "¼", "¼"], "048", "3", ["−1.5", "+0.25", "+1.25"])
 
 
 def saturation(widths, raw, scaled):

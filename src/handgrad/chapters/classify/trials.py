@@ -10,7 +10,7 @@ from ...blocks import encoder_block_backward
 from ...config import bert_base
 from ...ops import cross_entropy, cross_entropy_backward
 from ...train import Recipe
-from . import head
+from . import head, masked
 
 C = len(names.LANGUAGES)
 
@@ -78,7 +78,7 @@ def chosen_bayes(labelled, folds=5):
 
 def scores(params, config, of, size=256):
     """The scores (B, C) of a classifier for all names, in the order in which they stand."""
-    order, found = np.argsort((of.tokens != names.PAD).sum(axis=1), kind="stable"), np.zeros((len(of), C))
+    order, found = masked.by_length(of), np.zeros((len(of), C))
     for first in range(0, len(of), size):
         rows = order[first : first + size]
         found[rows] = head.forward(params, config, of.take(rows).tokens)[0]

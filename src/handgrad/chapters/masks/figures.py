@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from handgrad.course.figures import COLOUR, LINES, WIDTH, backward_graph, subplots
+from handgrad.course.figures import COLOUR, LINES, WIDTH, one_query, subplots
 
 
 def kinds(masks, tokens):
@@ -25,15 +25,8 @@ def kinds(masks, tokens):
 
 def integers():
     """One query, three keys, the last forbidden: what passes forward on the edges, and what comes back."""
-    names = [f"$u_{j}$" for j in range(3)]
-    nodes = {name: (0, 1 - j) for j, name in enumerate(names)} | {"softmax": (1.5, 0)}
-    nodes |= {f"$a_{j}$": (3.0, 1 - j) for j in range(3)} | {"$y$": (4.4, 0), "$L$": (5.6, 0)}
-    scores, pushes = ["ln 3", "0", "−∞"], ["−12", "+12", "0"]
-    weights, values, prices = ["¾", "¼", "0"], ["0", "64", "80"], ["0", "64", "80"]
-    edges = [(name, "softmax", s, "", d) for name, s, d in zip(names, scores, pushes, strict=True)]
-    edges += [("softmax", f"$a_{j}$", weights[j], "", prices[j]) for j in range(3)]
-    edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", prices[j]) for j in range(3)]
-    return backward_graph(nodes, [*edges, ("$y$", "$L$", "16", "", "1")], height=4.2)
+    scores, weights, values = ["ln 3", "0", "−∞"], ["¾", "¼", "0"], ["0", "64", "80"]
+    return one_query(scores, weights, values, "16", ["−12", "+12", "0"])
 
 
 def answer(axes, a, du, on, keys):
