@@ -6,16 +6,26 @@ import numpy as np
 
 
 class Counted(np.ndarray):
-    """Notes the multiply-adds of products and the numbers of their second factor, but for outer products."""
+    """Notes the multiply-adds of products and the numbers of their second factor, but for outer products.
+
+    What is computed from such an array is one too.
+    """
 
     multiply_adds = loaded = 0
 
-    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+    def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
         arrays = [np.asarray(x) for x in inputs]
+        if out is not None:
+            options["out"] = tuple(map(np.asarray, out))
+        y = np.asarray(getattr(ufunc, method)(*arrays, **options))
         if ufunc is np.matmul and arrays[0].shape[-1] > 1:
-            Counted.multiply_adds += arrays[0].size * arrays[1].shape[-1]
+            Counted.multiply_adds += y.size * arrays[0].shape[-1]
             Counted.loaded += arrays[1].size
-        return np.asarray(getattr(ufunc, method)(*arrays, **options)).view(Counted)
+        return y.view(Counted)
+
+    def __array_function__(self, function, types, inputs, options):
+        y = super().__array_function__(function, types, inputs, options)
+        return y.view(Counted) if isinstance(y, np.ndarray) else y
 
 
 def count(forward, backward, T=64, S=48, K=8, E=5, **options):

@@ -5,6 +5,7 @@ import optree
 
 from handgrad import accounting, model
 from handgrad.blocks import encoder_block
+from handgrad.chapters.tiles.counting import Counted
 from handgrad.config import init
 
 
@@ -15,37 +16,16 @@ def block_sizes(config):
 
 
 def products(config, T, S=None):
-    """Multiply-adds of all products of matrices done by one forward and by its backward: two numbers.
-
-    The parameters are arrays that note each product they take part in, and hand that on to the results.
-    """
-    done = []
-
-    class Noting(np.ndarray):
-        def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
-            inputs = [plain(x) for x in inputs]
-            if out is not None:
-                options["out"] = tuple(map(plain, out))
-            y = getattr(ufunc, method)(*inputs, **options)
-            if ufunc is np.matmul:
-                done.append(y.size * inputs[0].shape[-1])
-            return y.view(Noting) if isinstance(y, np.ndarray) else y
-
-        def __array_function__(self, function, types, inputs, options):
-            y = super().__array_function__(function, types, inputs, options)
-            return y.view(Noting) if isinstance(y, np.ndarray) else y
-
-    def plain(x):
-        return x.view(np.ndarray) if isinstance(x, Noting) else x
-
+    """Multiply-adds of all products of matrices done by one forward and by its backward: two numbers."""
     rng = np.random.default_rng(0)
-    params = optree.tree_map(lambda w: w.view(Noting), init(config, rng))
+    params = optree.tree_map(lambda w: w.view(Counted), init(config, rng))
     row = rng.integers(config.V, size=(1, T))
     both = {"source": rng.integers(config.V, size=(1, S or 1)), "target_in": row}
+    Counted.multiply_adds = 0
     z, cache = model.forward(params, config, both if config.kind == "encoder-decoder" else {"tokens": row})
-    forward = sum(done)
+    forward = Counted.multiply_adds
     model.backward(np.ones_like(z), cache)
-    return forward, sum(done) - forward
+    return forward, Counted.multiply_adds - forward
 
 
 def kept(config, T):
