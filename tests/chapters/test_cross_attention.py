@@ -1,4 +1,4 @@
-"""Chapter 11: its exercises derived again; a stack of shipped blocks; its figures."""
+"""Chapter 11: its exercises derived again; a stack of shipped blocks."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import torch
 from judging import gradients, solution
 
 from handgrad.blocks import decoder_block, decoder_block_backward
-from handgrad.chapters.cross_attention import figures
 from handgrad.config import Config, init
 from handgrad.ops import attention, attention_backward, causal_mask
 
@@ -84,10 +83,3 @@ def test_what_shipped_blocks_return_adds_up_to_the_memorys_gradient(norm):
     slope = (ends[0] - ends[1]) / 2e-5
     np.testing.assert_allclose(np.sum(sum(parts) * way), slope, rtol=1e-7)
     assert abs(np.sum(parts[0] * way) / slope - 1) > 1e-3  # the last block alone is not enough
-
-
-def test_the_figures_draw_what_they_are_given():
-    texts = {text.get_text() for text in figures.integers().axes[0].texts}
-    assert {"dk = 10", "dk = −3", "dk = −7", "dv = −2", "(+8)", "⅔"} <= texts
-    crossing = figures.fetched([(["a", "b"], ["c", "d"], [1, 0])] * 2).axes[0].lines
-    assert [line.get_xdata()[1] for line in crossing] == [1, 0]

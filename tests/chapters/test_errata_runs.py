@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from handgrad.chapters.attention import directory
-from handgrad.chapters.errata import depth, figures, formulas, losses, masks, training
+from handgrad.chapters.errata import depth, formulas, losses, masks, training
 from handgrad.chapters.residuals import stacks
 from handgrad.mistakes import edited
 from handgrad.ops import attention, attention_backward, cross_entropy
@@ -137,7 +137,3 @@ def test_masks_before_the_softmax_leak_nothing_from_several_seeds():
     for seed in range(5):
         late, first = (masks.to_the_future(pair, seed=seed) for pair in (masks.LAST, masks.FIRST))
         assert first == 0 < 0.01 < late
-
-
-def test_the_figure_is_drawn():
-    figures.integers()

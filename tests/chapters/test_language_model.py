@@ -8,8 +8,9 @@ from scipy.special import log_softmax, softmax
 from torch.nn.functional import cross_entropy
 
 from handgrad import manual, model
-from handgrad.chapters.language_model import figures, ngrams, trials
+from handgrad.chapters.language_model import ngrams, trials
 from handgrad.config import init
+from handgrad.ops import attention
 
 
 @pytest.fixture
@@ -77,12 +78,6 @@ def test_the_slope_by_temperature_is_a_derivative(rng):
     assert trials.by_temperature(z, y) == pytest.approx((loss[1] - loss[0]) / 2e-5, rel=1e-6)
 
 
-def test_the_figures_draw_what_they_are_given():
-    assert figures.shift("a b").axes
-    shown = figures.samples({"5": {"examined, stride 128": 2.0, "sample": "a b"}}).axes[0].texts
-    assert [text.get_text() for text in shown] == ["2.00 bits", "5 updates", "a␣b"]
-
-
 # Exercises --------------------------------------------------------------------------------------------------
 
 
@@ -118,16 +113,12 @@ test_the_answers_are_the_gradients = gradients(
 @pytest.mark.parametrize("certain", [35, 40, 800])
 def test_a_nearly_certain_character_is_pushed_with_all_digits(certain):
     """z = (certain, 0, 1): the gradient is 1 for it, and for the others minus their softmax without it."""
-
     dz = solution("unlikelihood_dz")(np.array([[[certain, 0.0, 1.0]]]), np.array([[0]]))
     np.testing.assert_allclose(dz[0, 0], [1, *-softmax([0, 1])], rtol=1e-14)
 
 
 def test_a_ring_is_attention_over_the_last_places(rng):
     """A text read through the ring, beside attention with a window in its mask."""
-
-    from handgrad.ops import attention
-
     T, S = 9, 4
     q, k, v = rng.normal(size=(3, 2, 3, T, 5))
     place = np.arange(T)

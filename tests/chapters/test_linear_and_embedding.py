@@ -13,11 +13,6 @@ from handgrad.course.figures import subplots
 # The figures ------------------------------------------------------------------------------------------------
 
 
-def test_the_graph_finds_room_for_its_texts():
-    texts = [text.get_text() for text in figures.layer().axes[0].texts]
-    assert r"sparse $\mathrm{d}E$" in texts and r"dense $\mathrm{d}E$" in texts
-
-
 def test_a_table_shows_every_number_and_a_dot_for_0():
     fig, ax = subplots()
     figures.table(ax, [[1, 0], [-2, 3.5]], "dW", rows=["a", "b"])

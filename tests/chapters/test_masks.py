@@ -5,7 +5,6 @@ import torch
 from judging import gradients, solution
 
 from handgrad import ops
-from handgrad.chapters.masks import figures
 from handgrad.course import judge
 
 # The answers, derived a second time by automatic differentiation, or by trying ------------------------------
@@ -86,15 +85,6 @@ def test_the_cases_hold_what_the_exercises_promise():
     assert any(not mask.diagonal().all() for mask, _ in (c.inputs for c in judge.find("seen_through").cases))
     values = np.concatenate([case.inputs[0].ravel() for case in judge.find("count_leaks").cases])
     assert (values < 0).any() and ((values != 0) & (abs(values) < 1e-12)).any()
-
-
-def test_the_figures_draw_what_they_are_given():
-    both = {"causal": ops.causal_mask(3), "none": np.ones((3, 3), bool)}
-    fig = figures.kinds(both, ["a", "b", "c"])
-    assert [text.get_text() for text in fig.axes[0].texts] == list("100110111")
-    assert {"−12", "+12", "¾"} <= {text.get_text() for text in figures.integers().axes[0].texts}
-    shown = figures.shares(np.array([[0.1, 0.2], [0.3, 0.4]]), np.array([3, 5])).axes[0].lines
-    assert [line.get_marker() for line in shown] == ["$3$", "$5$"]
 
 
 def test_a_mask_of_numbers_is_refused():

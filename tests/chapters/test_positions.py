@@ -1,11 +1,10 @@
-"""Chapter 07: its exercises derived again; its figures, and the table counted from 1."""
+"""Chapter 07: its exercises derived again; and the table counted from 1."""
 
 import numpy as np
 import torch
 from judging import check_gradients, solution, tensor
 
 from handgrad import ops
-from handgrad.chapters.positions import figures
 from handgrad.course import judge
 from handgrad.ops.positions import rotary, rotary_angles, rotary_backward
 
@@ -92,7 +91,7 @@ def test_the_cases_hold_what_the_exercises_promise():
         assert 1 < angles.shape[-1] < dy.shape[-1] / 2
 
 
-# What the chapter says and draws ----------------------------------------------------------------------------
+# What the chapter says --------------------------------------------------------------------------------------
 
 
 def test_the_table_with_positions_and_columns_counted_from_1_is_the_same():
@@ -100,11 +99,3 @@ def test_the_table_with_positions_and_columns_counted_from_1_is_the_same():
     angle = (t - 1) / 10000 ** ((j - 2 + j % 2) / 8)
     counted = np.where(j % 2, np.sin(angle), np.cos(angle))
     np.testing.assert_allclose(counted, ops.sinusoidal(50, 8), atol=1e-12)
-
-
-def test_the_figures_draw_what_they_are_given():
-    losses = {"waves": np.ones((2, 3)), "rotary": np.zeros((2, 3))}
-    fig = figures.lengths((10, 12, 16), losses, np.log([9, 11, 15]))
-    assert [line.get_ydata().tolist() for line in fig.axes[0].lines][:2] == [[1, 1, 1], [0, 0, 0]]
-    texts = {text.get_text() for text in figures.integers().axes[0].texts}
-    assert {"−5", "10", "7", "−1"} <= texts

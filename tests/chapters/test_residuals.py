@@ -57,11 +57,6 @@ def test_the_spread_of_equal_tokens_is_0():
 # The figures ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("draw", [figures.integers, figures.paths, figures.placements])
-def test_the_graphs_find_room_for_their_texts(draw):
-    assert draw().axes
-
-
 def test_the_integers_of_the_chapter_are_right():
     J_0, J_1 = np.array([[0, 2], [1, 0]]), np.array([[1, -1], [0, 1]])
     x, dy = np.array([1, 2]), np.array([1, 2])

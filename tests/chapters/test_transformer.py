@@ -8,7 +8,7 @@ import torch
 from judging import gradients, solution
 
 from handgrad import accounting, blocks
-from handgrad.chapters.transformer import figures, measures, whole
+from handgrad.chapters.transformer import measures, whole
 from handgrad.config import Config, shapes, vaswani_base
 
 # The answers, derived a second time -------------------------------------------------------------------------
@@ -117,8 +117,3 @@ def test_the_number_of_the_quiz():
     own = Config("decoder", **sizes, H=8, tied=False, positions="learned", T_max=100)
     anew = Config("decoder", **sizes, H=16)
     assert accounting.total(own) - accounting.total(anew) == 70_400
-
-
-def test_the_figures_draw_what_they_are_given():
-    for figure in (figures.gpt(), figures.families(), figures.integers()):
-        assert figure.axes[0].texts
