@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Error
-from test_site import CHROMIUM, PAGES, REQUIRED, SITE, Quiet
+from test_site import LOOKING, SITE, Quiet
 
 from book._ext import offline
 
@@ -20,11 +20,7 @@ UNTIL = """async ([path, old]) => {
     throw new Error(`not kept within a minute: ${path}`);
 }"""
 
-pytestmark = [
-    pytest.mark.site,
-    pytest.mark.skipif(not REQUIRED and not PAGES, reason="the book is not built: make book"),
-    pytest.mark.skipif(not REQUIRED and not CHROMIUM, reason="no Chromium is installed"),
-]
+pytestmark = LOOKING
 
 
 class Forgotten(Quiet):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from test_site import PAGES, REQUIRED, SITE, Visit, address  # noqa: F401, a fixture
+from test_site import LOOKING, PAGES, SITE, Visit
 
 SHEET = "book/cheat_sheet.html"
 CHAPTERS = [page for page in PAGES if re.fullmatch(r"notebooks/\d\d_\w+\.html", page)]
@@ -12,10 +12,7 @@ CHAPTERS = [page for page in PAGES if re.fullmatch(r"notebooks/\d\d_\w+\.html", 
 PAPER = {"A4": (297, 210), "Letter": (279.4, 215.9)}
 LEAST = 6.5  # points: text, and the letters of formulas that are no subscripts
 
-pytestmark = [
-    pytest.mark.site,
-    pytest.mark.skipif(not REQUIRED and SHEET not in PAGES, reason="the book is not built: make book"),
-]
+pytestmark = LOOKING
 
 # What sticks out of its card, of the page, or is smaller than it may be.
 WRONG = """least => {
@@ -41,7 +38,7 @@ def pages_of(pdf):
 
 
 @pytest.fixture(params=PAPER)
-def printed(request, browser, address):  # noqa: F811
+def printed(request, browser, address):
     """The cheat sheet, as it is on paper: (name of the paper, page in the browser)."""
     visit = Visit(browser, address, SHEET)
     visit.page.emulate_media(media="print")
@@ -71,7 +68,7 @@ def test_what_is_wrong_on_paper_is_seen(printed):
     assert pages_of(page.pdf(format=paper)) > 2
 
 
-def test_every_chapter_is_on_the_cheat_sheet(browser, address):  # noqa: F811
+def test_every_chapter_is_on_the_cheat_sheet(browser, address):
     visit = Visit(browser, address, SHEET)
     links = visit.page.locator(".sheet-card > p > a").evaluate_all("all => all.map(a => a.pathname.slice(1))")
     assert links == CHAPTERS and len(links) == 21

@@ -7,13 +7,9 @@ from pathlib import Path
 import pdf
 import pytest
 from pypdf import PdfReader, PdfWriter
-from test_site import CHROMIUM, REQUIRED, SITE
+from test_site import LOOKING, SITE
 
-pytestmark = [
-    pytest.mark.site,
-    pytest.mark.skipif(not REQUIRED and not SITE.is_dir(), reason="the book is not built: make book"),
-    pytest.mark.skipif(not REQUIRED and not CHROMIUM, reason="no Chromium is installed"),
-]
+pytestmark = LOOKING
 PARTS = [("", ["book/how_to_use.html"]), ("Attention", ["notebooks/09_masks.html", "book/notation.html"])]
 
 

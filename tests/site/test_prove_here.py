@@ -3,17 +3,13 @@
 from pathlib import Path
 
 import pytest
-from test_site import CHROMIUM, PAGES, REQUIRED, SITE, Visit, address  # noqa: F401
+from test_site import LOOKING, SITE, Visit
 
 from handgrad.page.sheet import outcomes
 
 SHEETS = sorted((Path(__file__).parents[2] / "book/_static/here/sheets").glob("*.txt"))
 
-pytestmark = [
-    pytest.mark.site,
-    pytest.mark.skipif(not REQUIRED and not PAGES, reason="the book is not built: make book"),
-    pytest.mark.skipif(not REQUIRED and not CHROMIUM, reason="no Chromium is installed"),
-]
+pytestmark = LOOKING
 
 
 @pytest.mark.parametrize("file", ["book/prove_here.html", "notebooks/01_chain_rule.html"])
@@ -22,7 +18,7 @@ def test_the_size_that_is_named_is_that_of_the_parts(file):
     assert f"{size / 1e6:.0f} MB" in (SITE / file).read_text(encoding="utf-8")
 
 
-def test_every_sheet_of_the_menu_has_the_verdicts_that_it_has_elsewhere(browser, address):  # noqa: F811
+def test_every_sheet_of_the_menu_has_the_verdicts_that_it_has_elsewhere(browser, address):
     visit = Visit(browser, address, "book/prove_here.html")
     page, loaded = visit.page, []
     page.on("request", lambda request: loaded.append(request.url))
@@ -59,7 +55,7 @@ def test_every_sheet_of_the_menu_has_the_verdicts_that_it_has_elsewhere(browser,
     visit.context.close()
 
 
-def test_a_layer_of_today_is_opened_by_its_link(browser, address):  # noqa: F811
+def test_a_layer_of_today_is_opened_by_its_link(browser, address):
     visit = Visit(browser, address, "book/five_layers.html")
     links = visit.page.get_by_role("link", name="Open it in Prove here")
     assert links.count() == 5

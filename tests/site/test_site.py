@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import threading
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -86,11 +85,14 @@ UNRENDERED = r"""() => {
     return found;
 }"""
 
-pytestmark = [
+LOOKING = [
     pytest.mark.site,
     pytest.mark.skipif(not REQUIRED and not PAGES, reason="the book is not built: make book"),
     pytest.mark.skipif(not REQUIRED and not CHROMIUM, reason="no Chromium is installed"),
 ]
+"""What a file of tests needs that looks at pages."""
+
+pytestmark = LOOKING
 
 
 def screenshot(page, name, **options):
@@ -101,17 +103,6 @@ def screenshot(page, name, **options):
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
-
-
-@pytest.fixture(scope="session")
-def address():
-    handler = functools.partial(Quiet, directory=SITE)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
 
 
 @functools.cache

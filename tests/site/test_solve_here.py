@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_site import CHROMIUM, PAGES, PHONE, REQUIRED, WIDE, Visit, address  # noqa: F401
+from test_site import LOOKING, PHONE, WIDE, Visit
 
 from handgrad.course import judge
 
@@ -16,11 +16,7 @@ CHAPTER = "notebooks/05_normalization.html"
 STOP = "[...document.querySelectorAll('.here-bar button')].find(b => b.textContent === 'Stop')"
 SOLUTIONS = sorted((ROOT / "notebooks/solutions").glob("*.ipynb"))
 
-pytestmark = [
-    pytest.mark.site,
-    pytest.mark.skipif(not REQUIRED and not PAGES, reason="the book is not built: make book"),
-    pytest.mark.skipif(not REQUIRED and not CHROMIUM, reason="no Chromium is installed"),
-]
+pytestmark = LOOKING
 
 WORKER = """where => new Promise(done => {
     window.python = new Worker(where + '/worker.js', {type: 'module'});
@@ -75,7 +71,7 @@ class Desk(Visit):
         return self.box(cell).locator(".here-output").inner_text()
 
 
-def opened(browser, address):  # noqa: F811
+def opened(browser, address):
     desk = Desk(browser, address)
     yield desk
     assert desk.foreign == []
@@ -88,7 +84,7 @@ lent = pytest.fixture(opened, scope="session")
 
 
 @pytest.mark.parametrize("path", [PAGE, CHAPTER])
-def test_nothing_is_loaded_before_somebody_asks(browser, address, path):  # noqa: F811
+def test_nothing_is_loaded_before_somebody_asks(browser, address, path):
     asked = []
     visit = Visit(browser, address, path)
     visit.page.on(
@@ -145,7 +141,7 @@ def test_an_error_names_its_line(lent):
     assert "b = a / 0" in shown and "ZeroDivisionError" in shown and "line 2" in shown
 
 
-def test_answers_are_carried_away_and_brought_back(desk, browser, address, tmp_path):  # noqa: F811
+def test_answers_are_carried_away_and_brought_back(desk, browser, address, tmp_path):
     desk.editor("two-features-answer").fill("x = 'mine'")
     with desk.page.expect_download() as download:
         desk.page.get_by_role("button", name="Export .ipynb").click()
@@ -209,7 +205,7 @@ def test_a_browser_that_keeps_nothing_says_so_once_and_typing_goes_on(desk):
     assert desk.text(cell) == "x = 123" and not warning.evaluate("e => e.told")
 
 
-def test_two_tabs_do_not_overwrite_each_other(desk, address):  # noqa: F811
+def test_two_tabs_do_not_overwrite_each_other(desk, address):
     cell, other = "two-features-answer", Desk.__new__(Desk)
     other.page = desk.context.new_page()
     other.page.goto(f"{address}/{PAGE}", wait_until="networkidle")
@@ -226,7 +222,7 @@ def test_two_tabs_do_not_overwrite_each_other(desk, address):  # noqa: F811
     assert other.text(cell) == "x = 'mine'" and asks.inner_text() == ""
 
 
-def test_a_chapter_runs_and_what_cannot_keeps_its_output(browser, address):  # noqa: F811
+def test_a_chapter_runs_and_what_cannot_keeps_its_output(browser, address):
     desk = Desk(browser, address, CHAPTER)
 
     def stored(cell):
@@ -251,7 +247,7 @@ def test_a_chapter_runs_and_what_cannot_keeps_its_output(browser, address):  # n
     desk.context.close()
 
 
-def test_a_cell_of_more_than_a_minute_is_left_out(browser, address):  # noqa: F811
+def test_a_cell_of_more_than_a_minute_is_left_out(browser, address):
     desk = Desk(browser, address, CHAPTER)
     desk.page.clock.install()
     desk.run("depth")
@@ -266,7 +262,7 @@ def test_a_cell_of_more_than_a_minute_is_left_out(browser, address):  # noqa: F8
     desk.context.close()
 
 
-def test_every_right_answer_is_right_here_too(browser, address):  # noqa: F811
+def test_every_right_answer_is_right_here_too(browser, address):
     visit = Visit(browser, address, PAGE)
     assert visit.page.evaluate(WORKER, f"{address}/_static/here")["kind"] == "ready"
     visit.page.set_default_timeout(300_000)
