@@ -87,9 +87,8 @@ def serve():
     set_limits(dict(limits))
     exercises, raised = judge.chapters()[topic], []
     shell = InteractiveShell.instance(config=Config(QUIET))
-    shell.enable_gui = shell.ask_exit = lambda *_: (
-        None
-    )  # %matplotlib and exit() ask for what only Jupyter has
+    # %matplotlib and exit() ask for what only Jupyter has
+    shell.enable_gui = shell.ask_exit = lambda *_: None
     say(0)
     for number, source in enumerate(cells, 1):
         if number not in left_out:

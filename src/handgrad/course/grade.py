@@ -59,6 +59,9 @@ OF_THE_LAB = "comes with every `lab`, and holds no exercise"
 OWN = {"progress", "own_layer"}  # such notebooks, made by tools/lab.py
 COMMON = 3  # mistakes that are told of an exercise
 WIDTH = 98  # columns of a line of the report
+NO_NAMESPACES = (
+    "This system gives no namespaces to its users, so notebooks reach the network and other processes."
+)
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,6 @@ class Result:
     where: str  # the place of the mistake, if the judge knows it
     notes: str  # what befell the notebook: cells that raised
     file: str
-
-
-class Unreadable(ValueError):
-    """A file that is no notebook; the message says why."""
 
 
 # Whose notebook it is ---------------------------------------------------------------------------------------
@@ -124,9 +123,9 @@ def no_answers(path, folder):
 
 
 def read(path):
-    """The sources of a notebook's code cells. Raises Unreadable that says what is wrong with the file."""
+    """The sources of a notebook's code cells. Raises ValueError that says what is wrong with the file."""
     if path.stat().st_size > LARGEST:
-        raise Unreadable(f"cannot be read as a notebook: it has more than {LARGEST / 1e6:g} MB")
+        raise ValueError(f"cannot be read as a notebook: it has more than {LARGEST / 1e6:g} MB")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # cells without ids, and other things that no answer depends on
@@ -134,7 +133,7 @@ def read(path):
         return [cell.source for cell in cells if cell.cell_type == "code"]
     except Exception as error:
         reason = " ".join(str(error).split())[:80].rstrip(".")
-        raise Unreadable(f"cannot be read as a notebook: {reason}") from error
+        raise ValueError(f"cannot be read as a notebook: {reason}") from error
 
 
 def plain(text):
@@ -155,7 +154,7 @@ def judged(path, folder, limit, judge_of, blank):
     chapter, topic, _ = chapter_of(path.stem)
     try:
         found, notes = judge_of(read(path), topic, limit)
-    except (Unreadable, Stopped, OSError, ValueError) as why:
+    except (Stopped, OSError, ValueError) as why:
         found, notes = dict.fromkeys(judge.chapters()[topic], (NOT_JUDGED, f"It {why}.", "")), []
     own = replace(blank, chapter=chapter, notes=plain("; ".join(notes)))
     return [
@@ -363,8 +362,3 @@ def main(arguments=None):
         print("Broken off.", file=sys.stderr)
         return 130
     return 0
-
-
-NO_NAMESPACES = (
-    "This system gives no namespaces to its users, so notebooks reach the network and other processes."
-)
