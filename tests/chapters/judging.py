@@ -19,26 +19,22 @@ def tensor(x):
     return torch.tensor(np.asarray(x)) if isinstance(x, (np.ndarray, float)) else x
 
 
-def check_gradients(name, loss, by):
-    """Assert that the answer of an exercise is what autograd finds, for each of its cases.
-
-    loss: of the inputs, arrays and floats as tensors; by: the names of those that it is differentiated by.
-    """
-    for case in judge.find(name).cases:
-        inputs = dict(zip(signature(loss).parameters, map(tensor, case.inputs), strict=True))
-        leaves = [inputs[letter].requires_grad_() for letter in by.split()]
-        found = torch.autograd.grad(loss(**inputs), leaves)
-        mine = solution(name)(*case.inputs)
-        for ours, theirs in zip(mine if isinstance(mine, tuple) else (mine,), found, strict=True):
-            np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-10, atol=1e-14)
-
-
 def gradients(*rows):
-    """The test of `check_gradients` for each row (name, loss, by)."""
+    """A test that the answers of exercises are what autograd finds, for each of their cases.
+
+    Rows (name, loss, by). loss: of the inputs, arrays and floats as tensors; by: the names of those that it
+    is differentiated by.
+    """
 
     @pytest.mark.parametrize("name, loss, by", rows)
     def test(name, loss, by):
-        check_gradients(name, loss, by)
+        for case in judge.find(name).cases:
+            inputs = dict(zip(signature(loss).parameters, map(tensor, case.inputs), strict=True))
+            leaves = [inputs[letter].requires_grad_() for letter in by.split()]
+            found = torch.autograd.grad(loss(**inputs), leaves)
+            mine = solution(name)(*case.inputs)
+            for ours, theirs in zip(mine if isinstance(mine, tuple) else (mine,), found, strict=True):
+                np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-10, atol=1e-14)
 
     return test
 

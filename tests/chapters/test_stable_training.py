@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from judging import check_answers, check_gradients, solution
-from sympy import Integer, simplify, symbols
+from judging import check_answers, gradients, solution
 
 from handgrad.chapters.stable_training import halves, torch_layer
 
@@ -49,10 +48,7 @@ def test_the_variance_is_that_of_a_leaky_layer():
 
 
 def test_the_variance_however_written():
-    a, D = symbols("a D", positive=True)
-    assert simplify(solution("leaky_variance")(a, D) - 2 / (D + D * a**2)) == 0
-    answers = [lambda a, D: 2 / D / (1 + a**2), lambda a, D: 1 / (D / Integer(2) + D * a**2 / 2)]
-    check_answers("leaky_variance", answers)
+    check_answers("leaky_variance", [lambda a, D: 2 / D / (1 + a**2), lambda a, D: 2 / (D + D * a**2)])
 
 
 # 2 ----------------------------------------------------------------------------------------------------------
@@ -74,8 +70,8 @@ def test_the_end_of_a_step_otherwise():
 # 3 ----------------------------------------------------------------------------------------------------------
 
 
-def test_renormalised_dropout_otherwise():
-    def loss(dy, a, v, keep):
-        return (dy * (a * keep / (a * keep).sum(-1, keepdim=True) @ v)).sum()
+def renormalised_loss(dy, a, v, keep):
+    return (dy * (a * keep / (a * keep).sum(-1, keepdim=True) @ v)).sum()
 
-    check_gradients("renormalised_backward", loss, "a v")
+
+test_renormalised_dropout_otherwise = gradients(("renormalised_backward", renormalised_loss, "a v"))

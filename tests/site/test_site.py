@@ -308,20 +308,7 @@ def check_paper_is_white(look):
     assert look.on_paper == ["light", "dark"]
 
 
-CHECKS = [
-    check_a_page_loads_cleanly_and_from_here_alone,
-    check_a_page_is_light_to_load,
-    check_mathematics_is_shown,
-    check_a_quiz_replies_by_keyboard,
-    check_sliders_move_by_keyboard_without_python,
-    check_switches_answer_by_keyboard_without_python,
-    check_questions_answer_without_python,
-    check_every_equation_of_a_chapter_shows_its_evidence,
-    check_chapters_link_their_companions,
-    check_no_serious_barrier,
-    check_a_phone_scrolls_in_one_direction,
-    check_paper_is_white,
-]
+CHECKS = [check for name, check in globals().items() if name.startswith("check_")]
 
 
 @pytest.mark.parametrize("path", PAGES)
