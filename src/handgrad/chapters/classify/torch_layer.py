@@ -6,35 +6,17 @@ from torch.nn import functional as F
 from handgrad import twin
 
 
-class Classifier(torch.nn.Module):
-    """The encoder of a twin and nn.Linear on row 0, with the parameters of `head.begun`, in float64."""
+def loss_and_gradients(params, config, batch):
+    """The mean cross-entropy of the labels and its gradients, as `head.loss_and_gradients` has them.
 
-    def __init__(self, params, config):
-        """The twin has a head for the vocabulary as well, which is not used."""
-        super().__init__()
-        self.twin, self.rest = twin.Twin(config), {"head", "head_norm"}
-        whole = twin.dump(self.twin) | {name: part for name, part in params.items() if name != "classifier"}
-        twin.load(self.twin, whole)
-        W = params["classifier"]["W"]
-        self.linear = torch.nn.Linear(*W.shape, dtype=torch.float64)
-        with torch.no_grad():
-            self.linear.weight.copy_(torch.tensor(W.T))
-            self.linear.bias.copy_(torch.tensor(params["classifier"]["b"]))
-
-    def forward(self, tokens):
-        """tokens (B, T) -> scores (B, C)."""
-        no_dropout = twin.Dropout(self.twin.config, None, "cpu")
-        return self.linear(self.twin.encode(torch.tensor(tokens), no_dropout)[:, 0])
-
-    def loss(self, batch):
-        """The mean cross-entropy of the labels, a tensor."""
-        return F.cross_entropy(self(batch["tokens"]), torch.tensor(batch["target_out"]))
-
-    def gradients(self, batch):
-        """The loss and the gradients, a tree like that of `head.loss_and_gradients`."""
-        self.zero_grad()
-        loss = self.loss(batch)
-        loss.backward()
-        grads = {n: part for n, part in twin.gradients(self.twin).items() if n not in self.rest}
-        W, b = (part.grad.numpy().copy() for part in (self.linear.weight, self.linear.bias))
-        return float(loss.detach()), grads | {"classifier": {"W": W.T, "b": b}}
+    In float64. The twin has a head for the vocabulary as well, which is not used.
+    """
+    encoder = twin.Twin(config)
+    own = {name: part for name, part in params.items() if name != "classifier"}
+    twin.load(encoder, twin.dump(encoder) | own)
+    W, b = (torch.tensor(params["classifier"][name], requires_grad=True) for name in "Wb")
+    x = encoder.encode(torch.tensor(batch["tokens"]), twin.Dropout(config, None, "cpu"))
+    loss = F.cross_entropy(F.linear(x[:, 0], W.T, b), torch.tensor(batch["target_out"]))
+    loss.backward()
+    grads = {name: part for name, part in twin.gradients(encoder).items() if name in own}
+    return float(loss.detach()), grads | {"classifier": {"W": W.grad.numpy(), "b": b.grad.numpy()}}
