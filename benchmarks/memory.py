@@ -20,7 +20,6 @@ import resource
 import sys
 import tempfile
 import time
-import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
@@ -32,6 +31,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from torch.profiler import ProfilerActivity, profile
 
+from handgrad.chapters.tiles.counting import traced
 from handgrad.ops import (
     attention,
     attention_backward,
@@ -71,16 +71,6 @@ def pytorch(q, k, v, dy, causal):
 
 
 WAYS = {"plain": plain, "tiles": tiles, "PyTorch": pytorch}
-
-
-def traced(step, arrays):
-    """The most bytes that NumPy held during step(*arrays)."""
-    tracemalloc.start()
-    try:
-        step(*arrays)
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def profiled(step, tensors):

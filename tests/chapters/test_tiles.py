@@ -1,11 +1,9 @@
-"""The exercises of chapter 19: derived again; and what it counts."""
+"""The exercises of chapter 19: derived again."""
 
 import numpy as np
-import pytest
 import torch
 from judging import solution
 
-from handgrad.chapters.tiles import counting
 from handgrad.ops import flash_attention
 
 # The answers, derived a second time -------------------------------------------------------------------------
@@ -79,19 +77,3 @@ def test_rows_of_zeros_are_taken_out():
     y_right, l_right = solution("without_padding")(y, cache["log_sum"], 5)
     np.testing.assert_allclose(y_right, whole, rtol=1e-12)
     np.testing.assert_allclose(l_right, kept["log_sum"], rtol=1e-12)
-
-
-# What the chapter counts ------------------------------------------------------------------------------------
-
-
-def test_what_is_held_is_counted_at_its_largest():
-    """A forward that makes two arrays of n numbers and keeps one of them, a backward that makes one more."""
-
-    def forward(q, k, v):
-        y = q + 1
-        return y, q + 2
-
-    def backward(dy, cache):
-        return dy + cache
-
-    assert counting.held(forward, backward, T=2**16, K=4) == pytest.approx(3 * 4 * 2**18, rel=0.01)

@@ -1,6 +1,5 @@
 """The learner's notebooks: MyST becomes what JupyterLab shows, none slips through, and no writing is lost."""
 
-import json
 import os
 import re
 import shutil
@@ -302,11 +301,6 @@ def test_the_learner_is_told():
     assert made == "made: 2 notebooks" and renewed.startswith("renewed") and "c.ipynb" in renewed
     assert kept.startswith("kept") and "d.ipynb" in kept and "fresh copy" in advice
     assert lab.report([], [], []) == []
-
-
-def test_jupyterlab_is_told_not_to_ask_for_news():
-    settings = json.loads((ROOT / "tools/lab_settings/overrides.json").read_text())
-    assert settings["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
 
 
 def test_the_folder_shows_progress_and_keeps_it(tmp_path):
