@@ -19,7 +19,7 @@ import pytest
 from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from test_site import CHROMIUM, PAGES, REQUIRED, SITE, WIDE, screenshot
+from test_site import CHROMIUM, PAGES, REQUIRED, SITE, WIDE
 
 CHAPTER, EXERCISE = "16_translate", "exercises/08_attention"
 PATIENCE = 120_000  # milliseconds, for a busy machine
@@ -116,7 +116,7 @@ class Notebook:
     """A notebook opened in JupyterLab, and what went wrong meanwhile."""
 
     def __init__(self, browser, address, name):
-        self.foreign, self.errors, self.name = [], [], name
+        self.foreign, self.errors = [], []
         self.context = browser.new_context(viewport=WIDE, reduced_motion="reduce")
         self.context.set_default_timeout(PATIENCE)
         self.context.route(lambda url: not url.startswith((address, "data:", "blob:")), self.refuse)
@@ -144,9 +144,6 @@ class Notebook:
     def cell(self, text):
         return self.page.locator(".jp-CodeCell", has_text=text).first
 
-    def screenshot(self, name):
-        screenshot(self.page, f"lab-{Path(self.name).name}-{name}")
-
     def close(self):
         self.context.close()
         assert self.foreign == []
@@ -170,14 +167,12 @@ def test_a_chapter_reads_as_its_page(browser, address):
     texts = page.locator(".jp-MarkdownCell .jp-RenderedMarkdown").all_inner_texts()
     assert [text for text in texts if RAW.search(text)] == []
 
-    chapter.screenshot("beginning")
     answers = page.locator(".jp-RenderedMarkdown details")
     assert answers.count() == text.count(":class: dropdown") + text.count("{dropdown}") > 0
     answers.last.scroll_into_view_if_needed()
     assert not answers.last.locator("p").first.is_visible()
     answers.last.locator("summary").click()
     assert answers.last.locator("p").first.is_visible()
-    chapter.screenshot("answers")
 
     first = page.locator(".jp-MarkdownCell", has=page.locator("mjx-container[display=true]")).first
     assert not first.evaluate(IN_VIEW)
@@ -204,7 +199,6 @@ def test_a_slider_moves_and_a_quiz_replies(browser, address):
         reply = answer.get_by_role("status")
         reply.wait_for()
         assert reply.inner_text().startswith(sign)
-    moves.screenshot("quiz")
     moves.close()
 
 
@@ -222,6 +216,5 @@ def test_an_exercise_is_judged(browser, address):
             exercise.run(answer, source)
             exercise.run(check)
         check.locator(".jp-OutputArea-output", has_text=verdict).wait_for()
-        exercise.screenshot(verdict.replace(" ", "-"))
     assert page.locator("[data-mime-type='application/vnd.jupyter.stderr']").count() == 0
     exercise.close()

@@ -1,8 +1,7 @@
 """The built pages in a browser: they ask no other host, show formulas, move without Python, fit a phone.
 
 The pages are those of ``_build/html``, or of the folder that HANDGRAD_SITE names. With HANDGRAD_SITE set
-nothing is skipped: no pages, or no browser, is then a failure. HANDGRAD_SCREENSHOTS names a folder for
-screenshots for a human eye; without it none are taken.
+nothing is skipped: no pages, or no browser, is then a failure.
 """
 
 import functools
@@ -23,15 +22,11 @@ from bs4 import BeautifulSoup
 ROOT = Path(__file__).parents[2]
 REQUIRED = "HANDGRAD_SITE" in os.environ
 SITE = ROOT / os.environ.get("HANDGRAD_SITE", "_build/html")
-SCREENSHOTS = os.environ.get("HANDGRAD_SCREENSHOTS")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 PAGES = sorted(str(file.relative_to(SITE)) for file in SITE.rglob("*.html") if "_static" not in file.parts)
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
-
-# Serious findings of axe-core that are the theme's, not ours, each with its reason. None is left.
-FINDINGS_OF_THE_THEME = {}
 
 # Formulas that KaTeX could not read, or only in part.
 NOT_UNDERSTOOD = ".math > code, .katex-error, .katex .mord[style*='color:#cc0000']"
@@ -95,11 +90,6 @@ LOOKING = [
 pytestmark = LOOKING
 
 
-def screenshot(page, name, **options):
-    if SCREENSHOTS:
-        page.screenshot(path=Path(SCREENSHOTS, f"{name}.png"), animations="disabled", **options)
-
-
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
@@ -153,16 +143,13 @@ class Look(Visit):
         self.formulas = page.locator(".math").count(), page.locator(".math .katex-html").count()
         self.not_understood = page.locator(NOT_UNDERSTOOD).all_inner_texts()
         self.unrendered = page.evaluate(UNRENDERED)
-        self.screenshot("1280-light")
 
         page.set_viewport_size(PHONE)
         page.evaluate(TWO_FRAMES)
         self.too_wide = page.evaluate(TOO_WIDE)
-        self.screenshot("390-light")
         page.set_viewport_size(WIDE)
 
         page.emulate_media(color_scheme="dark")
-        self.screenshot("1280-dark")
         page.evaluate(THIN_OUT)
         self.barriers = {"dark": self._barriers(runOnly={"type": "rule", "values": COLOURS})}
         self.on_paper = self._print()
@@ -170,18 +157,15 @@ class Look(Visit):
         self.barriers["light"] = self._barriers()
         page.wait_for_load_state("networkidle")
 
-    def screenshot(self, name):
-        screenshot(self.page, f"{self.path.removesuffix('.html').replace('/', '-')}-{name}", full_page=True)
-
     def _barriers(self, **options):
-        """What axe finds that is serious, and not the theme's: {rule: elements}."""
+        """What axe finds that is serious: {rule: elements}."""
         from axe_playwright_python.sync_playwright import Axe
 
         report = Axe().run(self.page, options={"resultTypes": ["violations"], "preload": False, **options})
         return {
             finding["id"]: [node["html"][:200] for node in finding["nodes"]][:3]
             for finding in report.response["violations"]
-            if finding["impact"] in ("serious", "critical") and finding["id"] not in FINDINGS_OF_THE_THEME
+            if finding["impact"] in ("serious", "critical")
         }
 
     def _print(self):
