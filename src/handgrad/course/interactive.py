@@ -13,7 +13,6 @@ ipywidget in a running notebook, where Python answers what the reader types.
 
 import io
 import os
-from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from itertools import product
 from urllib.parse import quote
@@ -49,18 +48,7 @@ UNSEEN = "position: absolute; clip-path: inset(50%); width: 1px; height: 1px; ov
 SHOW_ANSWER = "this.closest('.lookup').querySelector('output').textContent = this.value;"
 
 
-def frames(
-    draw: Callable,
-    values: Sequence,
-    label: str,
-    alt: str | Callable[[object], str],
-    *,
-    start: int = 0,
-    rows: int = 1,
-    columns: int = 1,
-    size: tuple[float, float] = (WIDTH, HEIGHT),
-    **kwargs,
-):
+def frames(draw, values, label, alt, *, start=0, rows=1, columns=1, size=(WIDTH, HEIGHT), **kwargs):
     """Draw one figure for every value, now, and return them behind a slider.
 
     ``draw(ax, value)`` draws on the axes it is given; with ``rows`` or ``columns`` above 1 it is given the
@@ -100,17 +88,7 @@ def frames(
     return Shown(f"{label}: {', '.join(texts)}", html)
 
 
-def switches(
-    draw: Callable,
-    strips: Sequence[str],
-    boxes: Sequence[str],
-    label: str,
-    alt: str | Callable[[int, tuple[bool, ...]], str],
-    presets: Mapping[str, object],
-    *,
-    size: tuple[float, float] = (WIDTH, 1.0),
-    **kwargs,
-):
+def switches(draw, strips, boxes, label, alt, presets, *, size=(WIDTH, 1.0), **kwargs):
     """Boxes to tick, a strip of them for each picture: every setting of every strip is drawn now.
 
     ``strips`` and ``boxes`` are names: of the pictures, below each other, and of the boxes that each has.
@@ -163,7 +141,7 @@ def switches(
     return Shown(f"{label}: {', '.join(settings)}", html)
 
 
-def lookup(label: str, default: str, answer: Callable[[str], str], examples: Sequence[str]):
+def lookup(label, default, answer, examples):
     """A box in which the reader types a text and sees ``answer(text)``; in the built page, worked examples.
 
     ``default`` is the text at first, and the first example. ``answer`` returns a string, whose line breaks

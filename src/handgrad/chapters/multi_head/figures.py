@@ -70,8 +70,6 @@ def reach(maps):
 
 def looks(maps):
     """Weights by distance: {title: (H, distances)}, for heads trained to look back."""
-    shown = {
-        title: (x, [f"head {h}" for h in range(len(x))], [str(d) for d in range(x.shape[1])])
-        for title, x in maps.items()
-    }
+    heads = {title: [f"head {h}" for h in range(len(x))] for title, x in maps.items()}
+    shown = {title: (x, heads[title], range(x.shape[1])) for title, x in maps.items()}
     return heat_maps(shown, "mean weight", across="tokens back", height=2.4)

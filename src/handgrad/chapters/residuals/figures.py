@@ -10,14 +10,8 @@ from handgrad.course.figures import BACK, COLOUR, DASHES, FORTH, LINES, WIDTH, b
 
 def integers():
     """Two residual sub-layers of width 2, values forward and gradients back."""
-    nodes = {
-        "$x$": (0, 0),
-        "$f_0$": (0.95, 1),
-        "+": (1.9, 0),
-        "$f_1$": (2.75, 1),
-        "+ ": (3.6, 0),
-        "$L$": (4.6, 0),
-    }
+    nodes = {"$x$": (0, 0), "$f_0$": (0.95, 1), "+": (1.9, 0), "$f_1$": (2.75, 1), "+ ": (3.6, 0)}
+    nodes["$L$"] = (4.6, 0)
     edges = [
         ("$x$", "+", "(1, 2)", "", "(2, 3)"),
         ("$x$", "$f_0$", "", "", "(3, 4)"),
@@ -38,12 +32,9 @@ def placements():
     for ax, (name, at) in zip(axes, norms.items(), strict=True):
         ax.plot([0, 0], [0, 5], color=COLOUR[FORTH[0]], lw=1.8, ls="-")
         ax.plot([0, 1, 1, 0], [0.6, 0.6, 3.6, 3.6], color=COLOUR[FORTH[0]], lw=1.2, ls="-")
-        for place, text, colour in [
-            ((1, 2.1), "$f$", "black"),
-            ((0, 3.6), "+", "black"),
-            (at, "LN", "vermilion"),
-        ]:
-            ax.text(*place, text, ha="center", va="center", bbox=box, color=COLOUR[colour])
+        for place, text in {(1, 2.1): "$f$", (0, 3.6): "+", at: "LN"}.items():
+            colour = COLOUR["vermilion" if text == "LN" else "black"]
+            ax.text(*place, text, ha="center", va="center", bbox=box, color=colour)
         ax.text(0.1, 0.0, "$x$", va="center")
         ax.text(0.1, 5.0, "$y$", va="center")
         ax.set(xlim=(-0.6, 1.6), ylim=(-0.2, 5.3), title=name)

@@ -21,18 +21,15 @@ def gpt():
     ax.add_patch(FancyBboxPatch((-4.4, 2.7), 6.9, 5.5, boxstyle="round,pad=0.1", fc="#FAFAFA", ec="#BBBBBB"))
     ax.text(2.75, 5.3, "× N", fontsize=LABEL + 5, va="center")
     arrow(ax, (0, -0.1), (0, 12.1), color=COLOUR["blue"], lw=2.6)
-    for y, words, colour in ((0.5, "look up E", "green"), (9.0, "norm", "grey")):
-        box(ax, 0, y, words, colour, 2.56, 0.84, fontsize=LABEL)
-    box(ax, 0, 10.05, "head: times Eᵀ", "green", 2.56, 0.84, fontsize=LABEL)
-    box(ax, 0, 11.1, "softmax, −ln p", "grey", 2.56, 0.84, fontsize=LABEL)
-    for y, first, second, colour in (
-        (3.4, "norm", "masked attention", "orange"),
-        (5.9, "norm", "feed-forward", "sky"),
-    ):
+    green, grey = {0.5: "look up E", 10.05: "head: times Eᵀ"}, {9.0: "norm", 11.1: "softmax, −ln p"}
+    for colour, boxes in (("green", green), ("grey", grey)):
+        for y, words in boxes.items():
+            box(ax, 0, y, words, colour, 2.56, 0.84, fontsize=LABEL)
+    for y, layer, colour in ((3.4, "masked attention", "orange"), (5.9, "feed-forward", "sky")):
         ax.plot([0, -2.5], [y - 0.42, y - 0.42], "-", color=COLOUR["black"], lw=1.2, zorder=1)
         arrow(ax, (-2.5, y - 0.42), (-2.5, y - 0.2))
-        box(ax, -2.5, y + 0.22, first, "grey", 3.2, 0.84, fontsize=LABEL)
-        box(ax, -2.5, y + 1.2, second, colour, 3.2, 0.84, fontsize=LABEL)
+        box(ax, -2.5, y + 0.22, "norm", "grey", 3.2, 0.84, fontsize=LABEL)
+        box(ax, -2.5, y + 1.2, layer, colour, 3.2, 0.84, fontsize=LABEL)
         ax.plot([-2.5, -2.5], [y + 0.6, y + 1.9], "-", color=COLOUR["black"], lw=1.2, zorder=1)
         arrow(ax, (-2.5, y + 1.9), (-0.3, y + 1.9))
     for y in (1.9, 5.3, 7.8):
