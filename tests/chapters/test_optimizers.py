@@ -28,7 +28,7 @@ def test_a_run_that_diverged_is_a_cross_at_the_top():
     assert cross.get_xydata().tolist() == [[1.0, 5.0]]
 
 
-# Exercise 1: Nesterov ---------------------------------------------------------------------------------------
+# The answers, derived a second time -------------------------------------------------------------------------
 
 
 def test_nesterov_is_that_of_torch():
@@ -44,9 +44,6 @@ def test_nesterov_is_that_of_torch():
         np.testing.assert_allclose(p, theirs.detach().numpy(), rtol=1e-12)
 
 
-# Exercise 2: the sum of a schedule --------------------------------------------------------------------------
-
-
 def test_the_sum_is_that_of_the_rates():
     for w, s, d in [(2, 1, 3), (5, 7, 4), (1, 1, 1)]:
         rates = [Rational(4 * k, w) for k in range(1, w + 1)] + s * [4]
@@ -59,9 +56,6 @@ def test_at_every_point_the_floor_is_below_the_peak():
     assert all(p["floor"] < p["peak"] for p in of_name)
 
 
-# Exercise 3: RMSProp ----------------------------------------------------------------------------------------
-
-
 def test_rmsprop_is_that_of_torch():
     p = torch.zeros(1, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.RMSprop([p], lr=0.5, alpha=0.8, eps=1e-300)
@@ -72,9 +66,6 @@ def test_rmsprop_is_that_of_torch():
         np.testing.assert_allclose(p.item() - before, float(solution("rmsprop_length")(0.5, 5, t)))
 
 
-# Exercise 4: a penalty under momentum -----------------------------------------------------------------------
-
-
 def test_the_penalty_is_that_of_torch():
     p = torch.tensor([2.0], dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.SGD([p], lr=0.3, momentum=0.6, weight_decay=0.5)
@@ -82,9 +73,6 @@ def test_the_penalty_is_that_of_torch():
         p.grad = torch.zeros(1, dtype=torch.float64)
         optimizer.step()
     np.testing.assert_allclose(p.item(), solution("l2_momentum")(2.0, 0.3, 0.6, 0.5))
-
-
-# Exercise 5: backward through a step ------------------------------------------------------------------------
 
 
 def by_torch(dp_new, du_new, u, g, eta, beta):

@@ -37,7 +37,7 @@ def test_rounding_keeps_type_and_signs(kind):
     assert np.signbit(y).tolist() == np.signbit(x).tolist()
 
 
-# 1 ----------------------------------------------------------------------------------------------------------
+# The answers, derived a second time -------------------------------------------------------------------------
 
 
 def test_the_variance_is_that_of_a_leaky_layer():
@@ -51,9 +51,6 @@ def test_the_variance_however_written():
     check_answers("leaky_variance", [lambda a, D: 2 / D / (1 + a**2), lambda a, D: 2 / (D + D * a**2)])
 
 
-# 2 ----------------------------------------------------------------------------------------------------------
-
-
 def by_torch(dW, db, counts, s, R):
     parameters = [torch.nn.Parameter(torch.zeros(d.shape[1:], dtype=torch.float64)) for d in (dW, db)]
     for parameter, parts in zip(parameters, (dW, db), strict=True):
@@ -65,9 +62,6 @@ def by_torch(dW, db, counts, s, R):
 
 def test_the_end_of_a_step_otherwise():
     check_answers("unscaled_and_clipped", [by_torch])
-
-
-# 3 ----------------------------------------------------------------------------------------------------------
 
 
 def renormalised_loss(dy, a, v, keep):
