@@ -380,13 +380,10 @@ def backward_graph(nodes, edges, height=3.4):
     the other side, beside the dashed one. An empty text is left out; without a gradient there is no dashed
     line. height: inches.
 
-    Raises ValueError if an edge names no node or leads to the left, if nodes overlap or leave the figure, or
-    if no place is left for a text beside the others and the lines, inside the figure.
+    Raises KeyError if an edge names no node, ValueError if one leads to the left, if nodes overlap or leave
+    the figure, or if no place is left for a text beside the others and the lines, inside the figure.
     """
     for start, end, *_ in edges:
-        for name in (start, end):
-            if name not in nodes:
-                raise ValueError(f"edges: expected names of nodes, {list(nodes)}, got {name!r}")
         if start == end or nodes[start][0] > nodes[end][0]:
             raise ValueError(f"edges: expected edges to the right, got one from {start!r} to {end!r}")
 
@@ -399,10 +396,11 @@ def backward_graph(nodes, edges, height=3.4):
     legend = ax.legend(handles=handles, loc="upper center", ncols=2, fontsize=LABEL, borderaxespad=0)
     cells = np.array(list(nodes.values()), float)  # (nodes, 2)
     room = 72 * np.array([WIDTH, height]) - (80, 76)  # without margins and legend
-    places = (44, 28) + room * (cells - cells.min(axis=0)) / np.maximum(np.ptp(cells, axis=0), 1)
+    shares = (cells - cells.min(axis=0)) / np.maximum(np.ptp(cells, axis=0), 1)
+    places = dict(zip(nodes, (44, 28) + room * shares, strict=True))
     look = dict(ha="center", va="center", fontsize=LABEL + 1, zorder=3)
     look["bbox"] = dict(boxstyle="round,pad=0.4", fc="white", ec=COLOUR["grey"])
-    boxes = {name: ax.text(*place, name, **look) for name, place in zip(nodes, places, strict=True)}
+    boxes = {name: ax.text(*place, name, **look) for name, place in places.items()}
     fig.draw_without_rendering()  # places the legend, and the frames around the nodes
     taken = [legend.get_window_extent()]
     for name, box in boxes.items():
@@ -412,19 +410,17 @@ def backward_graph(nodes, edges, height=3.4):
         taken.append(extent)
     lines, labels = [], []
     for start, end, value, shape, gradient in edges:
-        tail, head = (np.array(boxes[name].get_position()) for name in (start, end))
+        tail, head = places[start], places[end]
         along = (head - tail) / np.linalg.norm(head - tail)
         up = np.array([-along[1], along[0]])  # a quarter turn to the left: up, for an edge to the right
         ways = [(FORTH, 1, start, end, f"{value} {shape}".strip())]
         ways += [(BACK, -1, end, start, gradient)] if gradient else []
         for (colour, dash), side, first, last, words in ways:
             shift = side * BESIDE * up if gradient else 0 * up
-            ends = [np.array(boxes[name].get_position()) + shift for name in (last, first)]
-            arrow = dict(
-                arrowstyle="-|>,head_width=0.25,head_length=0.5", color=COLOUR[colour], lw=1.8, ls=dash
-            )
+            ends = places[last] + shift, places[first] + shift
+            arrow = dict(arrowstyle="-|>,head_width=0.25,head_length=0.5", color=COLOUR[colour], lw=1.8)
             arrow |= dict(patchA=boxes[first].get_bbox_patch(), patchB=boxes[last].get_bbox_patch())
-            ax.annotate("", *ends, arrowprops=arrow | dict(shrinkA=2, shrinkB=2))
+            ax.annotate("", *ends, arrowprops=arrow | dict(ls=dash, shrinkA=2, shrinkB=2))
             lines.append(Path(ax.transData.transform(ends)))
             if words:
                 labels.append((words, COLOUR[colour], tail, head, side * up))
