@@ -5,15 +5,7 @@ import string
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from handgrad.course.figures import (
-    COLOUR,
-    DIVERGING,
-    SEQUENTIAL,
-    WIDTH,
-    heat_maps,
-    one_query,
-    subplots,
-)
+from handgrad.course.figures import COLOUR, DIVERGING, SEQUENTIAL, WIDTH, heat_maps, one_query, subplots
 
 
 def data_flow(q, k, v, u, a, y, row=0):
