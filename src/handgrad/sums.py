@@ -80,7 +80,8 @@ class _Sum(Sum):
             limits, function = (*function.limits, *limits), function.function
         self = sp.Expr.__new__(cls, function, *(sp.Tuple(*limit) for limit in limits))
         self.is_commutative = True
-        self._assumptions = _POSITIVE if _is_positive(function) else _UNKNOWN
+        real = all(letter.is_real for letter in function.atoms(Symbol)) and function.is_extended_real
+        self._assumptions = _POSITIVE if _is_positive(function) else _REAL if real else _UNKNOWN
         return self
 
     @cached_property
@@ -96,7 +97,7 @@ class _Sum(Sum):
 
 
 _UNKNOWN = dict.fromkeys([*Symbol("0", zero=True).assumptions0, "polar", "antihermitian"])
-_POSITIVE = _UNKNOWN | Symbol("1", positive=True).assumptions0
+_POSITIVE, _REAL = (_UNKNOWN | Symbol("1", **{kind: True}).assumptions0 for kind in ("positive", "real"))
 """What SymPy may ask of a sum: it looks for long, and at every turn, for what is not said at once."""
 
 
