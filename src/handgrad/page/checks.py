@@ -803,8 +803,16 @@ def _at_jumps(a, b, what, kinks):
     compared += [jump.args[0] for jump in (a - b).atoms(sp.sign)]
     signed = [u.replace(sp.Abs, lambda x, sign=sign: sign * x) for u in compared for sign in (1, -1)]
     for _, letter, shift in filter(None, map(kink, signed)):
+        base = getattr(letter, "base", letter)
+        entries = {e for e in (a - b).atoms(sp.Indexed) if e.base == base}
+        alone = (
+            entries <= {letter} and letter.atoms(Index) <= (a - b).free_symbols
+        )  # no other may be the same
+        beyond = getattr(base, "label", base).is_positive and shift >= 0
+        if base in kinked or beyond or not alone:
+            continue
         difference = (a - b).subs(letter, -shift)
-        if getattr(letter, "base", letter) in kinked or difference.has(sp.nan, sp.zoo):
+        if difference.has(sp.nan, sp.zoo):
             continue
         with suppress(NotProved):
             try:
