@@ -37,14 +37,14 @@ TWO_FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFr
 # The axe rules that need the colours of every element, nine tenths of its time on a page of code.
 COLOURS = ["color-contrast", "link-in-text-block"]
 
-# Before axe looks: of code, one word of each colour stays; of formulas, the box without its letters.
+# Before axe looks: of code, one word of each colour stays; of formulas, the first, and the boxes of all.
 THIN_OUT = """() => {
     const seen = new Set();
     for (const word of document.querySelectorAll('div.highlight span[class]')) {
         if (seen.has(word.className)) word.replaceWith(...word.childNodes);
         seen.add(word.className);
     }
-    for (const letters of document.querySelectorAll('.katex-html')) letters.replaceChildren();
+    for (const formula of [...document.querySelectorAll('.katex')].slice(1)) formula.replaceChildren();
 }"""
 
 # What is wider than the window of a phone: the page, things outside a box that scrolls, formulas.
