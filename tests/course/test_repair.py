@@ -87,7 +87,7 @@ def test_what_is_told_repairs_the_learners_line(right, wrong, kind, search, caps
 def test_two_mistakes_are_repaired_together(search):
     wrong = RIGHT.replace("da - inner", "da + inner").replace("return a *", "return 2 * a *")
     found = finding(wrong, search)
-    assert found.kind.startswith("Two things.")
+    assert found.kind.startswith("Two things are wrong.")
     assert found.where.endswith("With these your function is right in all cases.")
 
 
@@ -210,7 +210,7 @@ def test_a_change_may_leave_a_factor(rate, said, squashing):
         assert found.one() is None
         told = found.but_a_factor()
     assert (
-        re.match("Two things. A (factor is missing|power or a root is wrong).", told.kind)
+        re.match("Two things are wrong. A (factor is missing|power or a root is wrong).", told.kind)
         and said in told.kind
     )
     assert told.where.startswith("In your line `return (t, ")
@@ -268,7 +268,7 @@ def test_a_second_change_may_follow_one_that_brings_the_right_values_nearer(sear
     with np.errstate(all="ignore"):
         assert own.one() is None and own.two() is None
         found = own.further()
-    assert found.kind == "Two things. A factor is missing. A sign is wrong."
+    assert found.kind == "Two things are wrong. A factor is missing. A sign is wrong."
     lines = re.findall(r"In your line `(.*?)`: it should be `(.*?)`\.", found.where)
     for old, new in lines:
         assert ast.unparse(ast.parse(wrong)).count(old) == 1

@@ -46,7 +46,7 @@ def said(found, outputs=()):
     text = f"{found.kind} {why}".strip()
     if not found.where.endswith(AS_IF) or "In your line" in found.where:
         return text
-    both = text.removeprefix("Two things. ")
+    both = text.removeprefix("Two things are wrong. ")
     mistake = "this mistake" if both == text else "these two mistakes"
     return f"With {mistake} the right answer gives what yours does: {both}"
 

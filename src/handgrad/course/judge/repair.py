@@ -359,7 +359,7 @@ class Repair:
         lines = [(a, b) for a, b in zip(before, after) if a != b]
         told = [f"In your line `{a}`: it should be `{b}`." for a, b in lines]
         then = f"With {'this' if len(lines) == 1 else 'these'} {TRULY}"
-        many = "Two things." if len(changes) == 2 else "Several things."
+        many = "Two things are wrong." if len(changes) == 2 else "Several things are wrong."
         own = [f"In your line `{a}`." for a, _ in lines]
         return Finding(f"{many} {mended(*changes)}", " ".join([*told, then]), " ".join(own))
 
@@ -390,7 +390,7 @@ class Repair:
             words = [name_factor([f[n] for f in factors], sizes) for n in self.wrong if all(factors)]
             if words and all(words) and not re.search(r"\d\.\d", "".join(words)):
                 then = " and ".join(f"`{n}` is {w}" for n, w in zip(self.wrong, words))
-                kind = f"Two things. {mended(change)} Once this is mended, {then}."
+                kind = f"Two things are wrong. {mended(change)} Once this is mended, {then}."
                 return self._finding(kind, [change])
         return None
 
@@ -530,7 +530,7 @@ class Repair:
 
     def _told(self, changes):
         """The Finding of changes that make it right."""
-        two = "Two things. " if len({mended(change) for change in changes}) > 1 else ""
+        two = "Two things are wrong. " if len({mended(change) for change in changes}) > 1 else ""
         which = "this" if len(changes) == 1 else "these"
         return self._finding(two + mended(*changes), changes, f"With {which} {TRULY}")
 

@@ -219,7 +219,9 @@ class Search:
             result = self._results(self.program.function(*edits), self.cases[probe])
             if same(given[probe], result, [name]) and self._agrees(self.program, edits, given, probe, [name]):
                 kinds = dict.fromkeys(KINDS[edit.kind][1] for edit in edits)
-                return Finding(" ".join(["Two things.", *kinds]), f"{self.program.place(*edits)} {AS_IF}")
+                return Finding(
+                    " ".join(["Two things are wrong.", *kinds]), f"{self.program.place(*edits)} {AS_IF}"
+                )
 
 
 def edits_of(program, case):
