@@ -102,6 +102,18 @@ def test_the_chain_is_drawn_with_its_calls_and_without_what_is_absent():
     assert [len(ax.texts) for ax in figures.sweeps(9).axes] == [9, 36, 1]  # an arrow each
 
 
+def test_the_costs_are_named_where_their_lines_stand_and_the_dots_are_measured():
+    lengths, seconds = np.array([1, 10, 100]), np.array([2e-6, 2e-7, 5e-8])
+    alone = {"calls": 2e-6 / lengths, "bytes": 4e-8, "operations": 1e-9}
+    (ax,) = figures.costs(lengths, seconds, alone).axes
+    assert {text.get_text(): text.xy[0] for text in ax.texts} == {"calls": 1, "bytes": 100, "operations": 100}
+    *lines, dots = (line.get_ydata() for line in ax.lines)
+    for line, each in zip(lines, alone.values(), strict=True):
+        np.testing.assert_allclose(line, np.broadcast_to(1e9 * each, 3))
+    np.testing.assert_allclose(dots, [2000, 200, 50])
+    assert ax.get_ylim()[0] < 1 < 2000 < ax.get_ylim()[1]
+
+
 def test_the_ideas_compute_the_same():
     size = ideas.SIZE._replace(D=16, N=1, H=2, T=40, B=2, V=11, F=32)
     found = ideas.steps(size)

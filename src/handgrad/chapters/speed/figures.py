@@ -38,6 +38,21 @@ def shares(amounts):
     return fig
 
 
+def costs(lengths, measured, alone):
+    """Nanoseconds a number in arrays of such lengths: measured, and by each cost alone {name: seconds}."""
+    fig, ax = subplots(size=(WIDTH, 2.8))
+    for (name, each), colour in zip(alone.items(), LINES, strict=False):
+        height = 1e9 * np.broadcast_to(each, len(lengths))
+        end = 0 if height[0] > height[-1] else -1
+        ax.plot(lengths, height, "--", color=COLOUR[colour], lw=1.4)
+        ax.annotate(name, (lengths[end], height[end]), (12, 0), textcoords="offset points", va="center")
+    ax.plot(lengths, 1e9 * measured, "o", color=COLOUR["black"])
+    lowest = 1e9 * min(np.min(measured), *map(np.max, alone.values()))
+    ax.set(xscale="log", yscale="log", ylim=(lowest / 3, None))
+    ax.set(xlabel="numbers in the array", ylabel="nanoseconds a number")
+    return fig
+
+
 def sweeps(steps):
     """The order of work in a chain of so many steps over an array, three ways: an arrow for each sweep.
 
