@@ -449,15 +449,17 @@ def _within(ax, extent):
     return all(ax.bbox.contains(*corner) for corner in extent.corners())
 
 
-def one_query(scores, weights, values, y, du):
+def one_query(scores, weights, values, y, du, words=None):
     """The graph of one query and its keys. dy is 1, so the gradient of a weight is the value of its key.
 
     All are texts: scores, weights, values and the gradients du of the scores by key, and the output y.
+    words: what the keys belong to; None if that has no name.
     """
     keys = range(len(scores))
-    nodes = {f"$u_{j}$": (0, 1 - j) for j in keys} | {"softmax": (1.5, 0)}
-    nodes |= {f"$a_{j}$": (3.0, 1 - j) for j in keys} | {"$y$": (4.4, 0), "$L$": (5.6, 0)}
-    edges = [(f"$u_{j}$", "softmax", scores[j], "", du[j]) for j in keys]
+    u = [f"{word}\n$u_{j}$" for j, word in enumerate(words)] if words else [f"$u_{j}$" for j in keys]
+    nodes = {u[j]: (0, 1 - j) for j in keys} | {"softmax": (1.8, 0)}
+    nodes |= {f"$a_{j}$": (3.2, 1 - j) for j in keys} | {"$y$": (4.5, 0), "$L$": (5.6, 0)}
+    edges = [(u[j], "softmax", scores[j], "", du[j]) for j in keys]
     edges += [("softmax", f"$a_{j}$", weights[j], "", values[j]) for j in keys]
     edges += [(f"$a_{j}$", "$y$", f"× {values[j]}", "", values[j]) for j in keys]
     return backward_graph(nodes, [*edges, ("$y$", "$L$", y, "", "1")], height=4.2)

@@ -35,8 +35,9 @@ def data_flow(q, k, v, u, a, y, row=0):
 
 
 def in_numbers():
-    """One query, three keys: scores, weights and values forward on the edges, and what dy = 1 sends back."""
-    return one_query(["ln 2", "0", "0"], ["½", "¼", "¼"], "048", "3", ["−1.5", "+0.25", "+1.25"])
+    """One query and the keys of three words, in numbers: forward on the edges, and what dy = 1 sends back."""
+    words = ["animal", "street", "because"]
+    return one_query(["ln 2", "0", "0"], ["½", "¼", "¼"], "048", "3", ["−1.5", "+0.25", "+1.25"], words)
 
 
 def saturation(widths, raw, scaled):
