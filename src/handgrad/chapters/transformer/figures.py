@@ -1,7 +1,5 @@
 """The figures of chapter 13. Each function draws what it is given; the notebook computes every number."""
 
-import numpy as np
-from matplotlib.colors import LogNorm
 from matplotlib.patches import FancyBboxPatch
 
 from handgrad.course.figures import COLOUR, LABEL, WIDTH, backward_graph, box, subplots
@@ -81,16 +79,3 @@ def integers():
         ("head", "L", "Z", "", "dZ"),
     ]
     return backward_graph(nodes, edges, height=3.6)
-
-
-def arriving(ax, lengths, names, t):
-    """Lengths (rows, T) of what arrives at each place, from the prediction at t; a cross where it is 0."""
-    levels = [f"$X^{{({n})}}$" for n in reversed(range(len(lengths)))]
-    shown = np.ma.masked_equal(lengths, 0)
-    ax.imshow(shown, norm=LogNorm(1e-4, 1), cmap="cividis_r", aspect="auto")
-    for row, place in np.argwhere(lengths == 0):
-        ax.text(place, row, "×", ha="center", va="center", fontsize=LABEL)
-    ax.set_xticks(range(len(names)), names, fontsize=LABEL)
-    ax.set_yticks(range(len(levels)), levels, fontsize=LABEL)
-    ax.tick_params(length=0)
-    ax.set_title(f"Gradients of the prediction after {names[t]!r} reach the past only", fontsize=LABEL + 1)
