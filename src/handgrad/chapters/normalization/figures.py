@@ -37,13 +37,13 @@ def ends(losses, levels):
     fig, ax = subplots(size=(WIDTH, 3.4))
     top = 1.15 * max(levels.values())
     for n, (label, those) in enumerate(losses.items()):
-        places, y = np.arange(len(those)) + 0.16 * n - 0.08, np.array([*those.values()])
+        places, y = np.arange(len(those)) + 0.16 * (n - (len(losses) - 1) / 2), np.array([*those.values()])
         look = dict(color=COLOUR[LINES[n]], ms=8, ls="none")
         ax.plot(places, np.where(y < top, y, np.nan), MARKS[n], label=label, **look)
         lost = ~(y < top)
         ax.plot(places[lost], np.full(lost.sum(), 0.96 * top), "x", mew=2.5, **look)
     ax.set_xticks(range(len(those)), [*those])
     ax.set(ylim=(0, top), xlim=(-0.5, len(those) - 0.5), ylabel="loss in nats per letter")
-    fig.legend(loc="outside upper left", ncols=2)
+    fig.legend(loc="outside upper left", ncols=len(losses))
     named_levels(ax, levels)
     return fig
