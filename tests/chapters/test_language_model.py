@@ -67,7 +67,7 @@ def test_every_character_is_counted_once(stride, rng):
         assert nats[place] == pytest.approx(-log_softmax(z[0, -1])[tokens[place + 1]])
 
 
-def test_the_four_checks_pass_as_the_lines_are():
+def test_the_checks_pass_as_the_lines_are():
     assert max(check() for check in trials.CHECKS.values()) < 0.05
     assert trials.differences() < 1e-6 and trials.leak() == 0 and trials.piecewise() < 1e-12
 
