@@ -87,15 +87,15 @@ def test_the_shipped_sublayer_is_proved_and_a_wrong_one_refuted(place):
 
 @pytest.mark.parametrize("V, T", [(2, 5), (3, 4), (7, 8)])
 def test_the_levels_of_the_task_are_those_of_counting(V, T):
-    """All lines: the entropy of a letter given those before it, and given the last one, on average."""
+    """All lines: the entropy of a digit given those before it, and given the last one, on average."""
     seen, both = Counter(), Counter()
     for line in product(range(V), repeat=2):
         while len(line) < T:
             line += ((line[-2] + line[-1]) % V,)
-        for t, letter in enumerate(line):
+        for t, digit in enumerate(line):
             for view in (("all", t, line[:t]), ("own", t, line[max(t - 1, 0) : t])):
                 seen[view] += 1
-                both[view, letter] += 1
+                both[view, digit] += 1
     found = {"all": 0.0, "own": 0.0}
     for (view, _), n in both.items():
         found[view[0]] -= n * np.log(n / seen[view]) / V**2 / T

@@ -54,7 +54,7 @@ def integers_self():
     return backward_graph(nodes, edges, height=4.2)
 
 
-def reach(ax, sizes, words):
-    """Sizes of the gradient (3, T), word by word, the top of the block first."""
+def reach(ax, sizes, tokens):
+    """Sizes of the gradient (3, T), token by token, the top of the block first."""
     rows = [rf"$\mathrm{{d}}X_{n}$" for n in (2, 1, 0)]
-    heat_map(ax, sizes / sizes.max(), rows, words, power=0.4)
+    heat_map(ax, sizes / sizes.max(), rows, tokens, power=0.4)
