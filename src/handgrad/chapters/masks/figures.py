@@ -23,10 +23,10 @@ def kinds(masks, tokens):
     return fig
 
 
-def integers():
-    """One query, three keys, the last forbidden: what passes forward on the edges, and what comes back."""
+def integers(words):
+    """One query, three keys named by words, the last forbidden: what passes forward, and what comes back."""
     scores, weights, values = ["ln 3", "0", "−∞"], ["¾", "¼", "0"], ["0", "64", "80"]
-    return one_query(scores, weights, values, "16", ["−12", "+12", "0"])
+    return one_query(scores, weights, values, "16", ["−12", "+12", "0"], words)
 
 
 def answer(axes, a, du, on, keys):
