@@ -39,16 +39,6 @@ def count(forward, backward, T=64, S=48, K=8, E=5, **options):
     return Counted.multiply_adds, loaded
 
 
-def held(forward, backward, T, K=64):
-    """The bytes that are `traced` while one head goes forward and back, beside its inputs."""
-
-    def step(q, k, v, dy):
-        _, cache = forward(q, k, v)
-        backward(dy, cache)
-
-    return traced(step, np.ones((4, T, K), np.float32))
-
-
 def traced(step, arrays):
     """The most bytes that NumPy holds at a time during step(*arrays)."""
     tracemalloc.start()
