@@ -1,5 +1,7 @@
 """The figures of chapter 19. Each function draws what it is given; the notebook computes every number."""
 
+from fractions import Fraction
+
 import numpy as np
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullLocator
@@ -26,6 +28,23 @@ def tiles(states):
     ax.set(xlabel="blocks of keys", ylabel="blocks of queries")
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+    return fig
+
+
+def fading(before, after):
+    """What each key adds to z: before (n,) after tile 0, after (m,) after tile 1, with `before` dotted."""
+    fig, axes = subplots(1, 2, size=(WIDTH, 2.0), sharey=True)
+    keys, n = range(len(after)), len(before)
+    for tile, (ax, heights) in enumerate(zip(axes, (before, after))):
+        ax.bar(keys[:n], heights[:n], color=COLOUR["blue"])
+        ax.bar(keys[n : len(heights)], heights[n:], color=COLOUR["vermilion"])
+        for s, height in enumerate(heights):
+            ax.text(s, height + 0.02, str(Fraction(height)), ha="center", va="bottom")
+        ax.set(xlim=(-0.6, len(keys) - 0.4), ylim=(0, 1.25 * before.max()), yticks=[])
+        ax.set_xticks(keys, [f"key {s}" for s in keys])
+        ax.set_title(f"after tile {tile}: z = {heights.sum():g}")
+        ax.spines["left"].set_visible(False)
+    axes[1].bar(keys[:n], before, fc="none", ec=COLOUR["grey"], ls=":")
     return fig
 
 
