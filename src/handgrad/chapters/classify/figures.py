@@ -8,19 +8,44 @@ from handgrad.names import SPECIAL
 from .trials import standard_error
 
 
+def two_tasks(tasks):
+    """Two uses of one encoder, from below: tasks {title: (tokens, encoder, place, answer above it)}."""
+    fig, axes = subplots(len(tasks), 1, (WIDTH, 1.9 * len(tasks)))
+    for ax, (title, (tokens, encoder, place, answer)) in zip(axes, tasks.items()):
+        _row(ax, tokens, 0, {place})
+        for x in range(len(tokens)):
+            _arrow(ax, x + 0.5, 0.33, "grey")
+        box(ax, len(tokens) / 2, 1, encoder, "green", wide=len(tokens) - 0.12)
+        _arrow(ax, place + 0.5, 1.33, "vermilion")
+        box(ax, place + 0.5, 2, answer, "orange", wide=1.5)
+        ax.text(-0.4, 1, title, ha="right", va="center", fontsize=LABEL - 1)
+        ax.set(xlim=(-3.4, len(tokens)), ylim=(-0.4, 2.4))
+        ax.set_axis_off()
+    return fig
+
+
 def rows_of_tokens(rows, asked):
     """Tokens as cells, one line for each of rows {title: tokens}; places in `asked` are coloured."""
     fig, ax = subplots(size=(WIDTH, 0.55 * len(rows) + 0.3))
     for y, (title, tokens) in enumerate(rows.items()):
         ax.text(-0.15, -y, title, ha="right", va="center", fontsize=LABEL - 1)
-        for x, token in enumerate(tokens):
-            special = token in SPECIAL and x not in asked
-            colour = "orange" if x in asked else "grey" if special else "sky"
-            word, size = (token.strip("[]"), 8) if token in SPECIAL else (token, LABEL)
-            box(ax, x + 0.5, -y, word, colour, fontsize=size)
+        _row(ax, tokens, -y, asked)
     ax.set(xlim=(-3.4, max(map(len, rows.values()))), ylim=(-len(rows) + 0.4, 0.6))
     ax.set_axis_off()
     return fig
+
+
+def _row(ax, tokens, y, asked):
+    for x, token in enumerate(tokens):
+        special = token in SPECIAL and x not in asked
+        colour = "orange" if x in asked else "grey" if special else "sky"
+        word, size = (token.strip("[]"), 8) if token in SPECIAL else (token, LABEL)
+        box(ax, x + 0.5, y, word, colour, fontsize=size)
+
+
+def _arrow(ax, x, y, colour):
+    arrow = dict(arrowstyle="->", color=COLOUR[colour], lw=1)
+    ax.annotate("", (x, y + 0.36), (x, y), arrowprops=arrow)
 
 
 def one_name():
