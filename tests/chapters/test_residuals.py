@@ -48,6 +48,19 @@ def test_the_weights_keep_the_mean_square():
     np.testing.assert_allclose(np.mean(found, axis=0), 1, rtol=0.1)
 
 
+def cosine(u, v):
+    return u @ v / np.linalg.norm(u) / np.linalg.norm(v)
+
+
+def test_hidden_vectors_are_more_alike_than_the_inputs():
+    x, _, rng = stacks.inputs(3, (50, 2, 32))
+    for common in (0, 1, 3):  # what both inputs of a pair share
+        pairs = stacks.norm(x + common * rng.standard_normal((50, 1, 32)))[0]
+        hidden = np.maximum(pairs @ rng.standard_normal((50, 32, 2048)), 0)
+        gained = [cosine(*h) - cosine(*pair) for h, pair in zip(hidden, pairs, strict=True)]
+        assert np.mean(gained) > 3 * np.std(gained) / 50**0.5
+
+
 def test_the_spread_of_equal_tokens_is_0():
     equal = np.ones((2, 3, 1)) * np.arange(4)
     assert stacks.spread(equal) == 0
