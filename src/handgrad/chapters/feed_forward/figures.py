@@ -2,7 +2,7 @@
 
 from handgrad.course.figures import COLOUR, DASHES, LINES, WIDTH, backward_graph, subplots
 
-NAMES = {"relu": "ReLU", "gelu": "GELU", "gelu_tanh": "GELU, tanh", "silu": "SiLU"}
+NAMES = {"relu": "ReLU", "gelu": "GELU", "silu": "SiLU"}
 
 
 def phrases(scores, wanted):
