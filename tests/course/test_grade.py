@@ -252,7 +252,7 @@ def test_what_a_notebook_says_in_the_place_of_others_is_not_believed(tmp_path, m
     answered(tmp_path / "ben/08_attention.ipynb", softmax_ds=WRONG_SOFTMAX, score_variance=VARIANCE)
     results = grade.grade(tmp_path)
     assert "right" not in statuses(results, "a cheat")
-    assert statuses(results, "ben") == ["wrong", "right"] + ["not yet"] * 4
+    assert statuses(results, "ben") == ["wrong", "right"] + ["not yet"] * 4, of(results, "ben")
 
 
 SPOILS = """
