@@ -54,6 +54,12 @@ def statuses(results, learner):
     return [r.status for r in of(results, learner).values()]
 
 
+def without_namespaces(monkeypatch):
+    """As where no `unshare` is: for the report, and for the processes that it starts."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(apart, "namespaces", tuple)
+
+
 # What is right, wrong and open ------------------------------------------------------------------------------
 
 
@@ -246,12 +252,33 @@ tell(len(text).to_bytes(4, "big") + text, f"/proc/{os.getppid()}/fd")"""
 def test_what_a_notebook_says_in_the_place_of_others_is_not_believed(tmp_path, monkeypatch, alone):
     """Through its own pipe, and through that of the judge, which it reaches where it is not alone."""
     if not alone:
-        monkeypatch.setenv("PATH", "")  # where no `unshare` is
+        without_namespaces(monkeypatch)
     reported = REPORTED.replace("NAMES", repr(NAMES))
     hand_in(tmp_path / "a cheat/08_attention.ipynb", PIPES + PICKLED, reported, WRONG_SOFTMAX)
     answered(tmp_path / "ben/08_attention.ipynb", softmax_ds=WRONG_SOFTMAX, score_variance=VARIANCE)
     results = grade.grade(tmp_path)
     assert "right" not in statuses(results, "a cheat")
+    assert statuses(results, "ben") == ["wrong", "right"] + ["not yet"] * 4, of(results, "ben")
+
+
+ASKED = f"""import os
+of_judge = f"/proc/{{os.getppid()}}"
+for number in os.listdir(f"{{of_judge}}/fd"):
+    is_pipe = os.readlink(f"{{of_judge}}/fd/{{number}}").startswith("pipe:")
+    with open(f"{{of_judge}}/fdinfo/{{number}}") as about:
+        reads = about.read().split()[3].endswith("0")  # its flags
+    if is_pipe and reads:
+        with open(f"{{of_judge}}/fd/{{number}}", "wb", buffering=0) as pipe:
+            pipe.write({(4).to_bytes(4, "big") + b"null"!r})
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="not Linux")
+def test_what_a_notebook_asks_of_its_judge_is_not_the_next_request(tmp_path, monkeypatch):
+    without_namespaces(monkeypatch)
+    hand_in(tmp_path / "a cheat/08_attention.ipynb", ASKED, WRONG_SOFTMAX)
+    answered(tmp_path / "ben/08_attention.ipynb", softmax_ds=WRONG_SOFTMAX, score_variance=VARIANCE)
+    results = grade.grade(tmp_path)
     assert statuses(results, "ben") == ["wrong", "right"] + ["not yet"] * 4, of(results, "ben")
 
 
@@ -482,7 +509,7 @@ def test_the_environment_of_the_teacher_is_not_handed_on(monkeypatch):
 @pytest.mark.parametrize("alone", [True, False])
 def test_what_a_notebook_leaves_behind_is_ended(tmp_path, monkeypatch, alone):
     if not alone:
-        monkeypatch.setenv("PATH", "")
+        without_namespaces(monkeypatch)
     file = tmp_path / "ticks"
     ticks = f"import time\nwhile True:\n    open({str(file)!r}, 'a').write('x')\n    time.sleep(0.05)"
     child = (
@@ -506,7 +533,7 @@ def three(folder, cell):
 
 
 def test_who_ends_the_judge_loses_own_marks_only(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", "")
+    without_namespaces(monkeypatch)
     three(tmp_path, "import os, signal\nos.kill(os.getppid(), signal.SIGTERM)\nimport time\ntime.sleep(9)")
     results = grade.grade(tmp_path)
     assert statuses(results, "ann") == statuses(results, "cem") == ["right"] + ["not yet"] * 5
